@@ -120,7 +120,7 @@ def expand_features(features: Array) -> Array:
 
 @dataclass(frozen=True, repr=False)
 class BaseParameters:
-    """Combinations of a robot's parameters that its torques depend on.
+    """Combinations of a robot's parameters on which its torques depend.
 
     Attributes
     ----------
@@ -163,7 +163,7 @@ class BaseParameters:
 def base_parameters(
     model: Model, *, armature: bool = False, friction: bool = False, seed: int = 0
 ) -> BaseParameters:
-    """Compute the combinations of parameters that a robot's torques depend on.
+    """Compute the combinations of parameters on which a robot's torques depend.
 
     The regressor of random motions within the position limits is decomposed numerically: its rank,
     by QR with column pivoting, is the number of base parameters. Parameters of bodies close to the

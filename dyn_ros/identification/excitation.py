@@ -155,7 +155,7 @@ def excite(
     seed: int = 0,
     progress: Callable[[int, int], object] | None = None,
 ) -> Excitation:
-    """Compute a periodic trajectory that reveals a robot's parameters.
+    """Compute a periodic trajectory from which a robot's parameters can be identified.
 
     Each joint moves along a Fourier series (Swevers et al. 1997), whose coefficients minimize the
     RMS standard deviation of the base parameters (A-optimality), each relative to what it

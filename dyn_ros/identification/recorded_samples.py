@@ -33,7 +33,7 @@ def read_tables(
     columns: Mapping[str, str] | None = None,
     **options: Any,
 ) -> tuple[Model, Samples]:
-    """Prepare recordings of one robot from tables, with joints locked that did not move.
+    """Prepare recordings of one robot from tables, and lock joints that did not move.
 
     These are the joints with neither positions nor efforts in the tables, at 0 or the nearest
     limit, and those whose positions remain the same; see ``lock_joints``. Joints that are given

@@ -188,7 +188,7 @@ class Identification:
 
     @property
     def validation(self) -> Samples:
-        """Samples that were held out of the estimate for ``joints``."""
+        """Held-out samples, from which the errors in ``joints`` are computed."""
         return self.samples.take(
             np.concatenate([np.arange(block.start, block.stop) for block in self.held_out])
         )
@@ -218,7 +218,7 @@ class Identification:
         return torque + _friction_torque(self.model, samples, torque)
 
     def errors(self, samples: Samples) -> tuple[JointResult, ...]:
-        """Return the errors of both models on a recording that was not used.
+        """Return the errors of both models on another recording.
 
         Parameters
         ----------
@@ -267,7 +267,7 @@ class Identification:
         )
 
     def write_drives(self, path: str | PathLike[str]) -> None:
-        """Write what a URDF cannot express, for ``dyn_ros.load_drives``.
+        """Write a drives file, with parameters that a URDF cannot express.
 
         These are rotor inertias, offsets, further friction, and what efforts are. Joints that were
         locked are not in the file.

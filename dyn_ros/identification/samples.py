@@ -26,7 +26,7 @@ from .motion import measurements, preparation
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Samples:
-    """A recording of a robot: motions and the torques that were measured.
+    """A recording of a robot: motions and measured torques.
 
     Created with ``from_arrays``, ``from_table`` or ``from_recording``.
 

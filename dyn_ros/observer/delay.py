@@ -47,7 +47,7 @@ _ALL_ROWS = slice(None)
 
 
 class EffortDelay(NamedTuple):
-    """The result of ``dyn_ros.estimate_effort_delay``.
+    """Result of ``dyn_ros.estimate_effort_delay``.
 
     Attributes
     ----------

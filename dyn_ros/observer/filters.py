@@ -24,7 +24,7 @@ from .inputs import Sample
 
 
 class DelayLine:
-    """Brings efforts that lag behind positions and velocities together with these, as they arrive.
+    """Delays positions and velocities to match efforts that lag behind them.
 
     Positions and velocities are interpolated at the time at which the motors exerted a measured
     effort; if efforts lead, these are interpolated.
@@ -158,7 +158,7 @@ class Blend:
 
 
 class LowPass:
-    """Follows a signal with a bandwidth: dy/dt = bandwidth (x - y), exact for constant x.
+    """First-order low-pass filter: dy/dt = bandwidth (x - y), exact for constant x.
 
     After ``MomentumObserver`` it makes a filter of the second order. With velocities from
     differences of encoder positions, most of the noise of an observer is fast. Two low passes of
@@ -217,7 +217,7 @@ class LowPass:
         return self._filter(sample.reshape(1, -1), np.array([dt], float)).reshape(sample.shape)
 
     def run(self, x: ArrayLike, dt: float | ArrayLike) -> Array:
-        """Return the filtered signal after each of many samples, as from as many updates.
+        """Return the filtered signal after each sample of a recording, as ``update`` would.
 
         Parameters
         ----------

@@ -36,7 +36,7 @@ _NAN3 = np.full(3, np.nan)
 
 @dataclass(frozen=True, repr=False)
 class IsolatedContact:
-    """The result of ``dyn_ros.isolate_contact``. Vectors are expressed in the world.
+    """Result of ``dyn_ros.isolate_contact``. Vectors are expressed in the world.
 
     If the force is not determined, its magnitude, direction and torque, the line and all
     deviations are NaN.

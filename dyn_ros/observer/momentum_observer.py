@@ -288,7 +288,7 @@ class MomentumObserver:
     def run(
         self, q: ArrayLike, v: ArrayLike, tau: ArrayLike, dt: float | ArrayLike, *, threads: int = 1
     ) -> Array:
-        """Return the external efforts after each of many samples, as from as many updates.
+        """Return the external efforts after each sample of a recording, as ``update`` would.
 
         Parameters
         ----------

@@ -54,7 +54,7 @@ _HOUR = 3600.0
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Thresholds:
-    """Thresholds above which external efforts are a collision.
+    """Thresholds above which an external effort counts as a contact.
 
     They are ``fixed + per_speed * abs(v)``, and near rest ``at_rest * (1 - abs(v) / 0.05)`` more:
     Coulomb friction at rest is anything up to its size, and the sign of a small velocity may be
@@ -136,7 +136,7 @@ def _empty_array() -> Array:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CalibratedThresholds(Thresholds):
-    """The result of ``dyn_ros.calibrate_thresholds``: thresholds, and what they follow from.
+    """Result of ``dyn_ros.calibrate_thresholds``: thresholds, and the data behind them.
 
     Attributes
     ----------

@@ -34,7 +34,7 @@ _LENGTH = 0.1  # m
 
 @dataclass(frozen=True, repr=False)
 class ExternalWrench:
-    """The result of ``dyn_ros.external_wrench``; for a batch, all arrays have a leading axis.
+    """Result of ``dyn_ros.external_wrench``; for a batch, all arrays have a leading axis.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class ExternalWrench:
 
 @dataclass(frozen=True, repr=False)
 class ExternalWrenches:
-    """The result of ``dyn_ros.external_wrenches``; for a batch, all arrays have a leading axis.
+    """Result of ``dyn_ros.external_wrenches``; for a batch, all arrays have a leading axis.
 
     The numbers of all contacts are one after the other, m in total.
 

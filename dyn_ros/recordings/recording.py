@@ -143,7 +143,7 @@ class Recording:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences about unusual content that is no problem."""
+        """Notes about unusual but valid content."""
         notes = []
         if self.resets:
             notes.append(_describe_note("with stamps that jumped back", self.resets))

@@ -69,7 +69,7 @@ def _declare_attributes() -> None:
 
 
 class Data(_Base):
-    """The results of one model, written by the algorithms.
+    """Results of the algorithms for one model.
 
     A result is an array owned by ``Data``, which the next call overwrites: copy it to keep it. An
     algorithm only writes the fields named in its docstring. Memory is allocated by the first call

@@ -31,7 +31,7 @@ ConnectingJoint: TypeAlias = (
 
 
 class Model(ConfigurationSpace, Inertias):
-    """A robot: its joints, frames and inertias. Created with ``from_urdf`` or ``from_urdf_file``.
+    """A robot with its joints, frames and inertias, created by ``from_urdf`` or ``from_urdf_file``.
 
     ``append`` attaches another robot to it, and ``with_frame`` adds a frame.
     Every method raises a ValueError for an invalid argument, which states the expected and the
@@ -105,7 +105,7 @@ class Model(ConfigurationSpace, Inertias):
         mimic: MimicJoints = "project",
         strict: bool = False,
     ) -> Model:
-        """Read a robot from the text of a URDF, or from one that urdf_parser_py has read.
+        """Read a robot from URDF text, or from a robot of urdf_parser_py.
 
         Parameters
         ----------
@@ -170,7 +170,7 @@ class Model(ConfigurationSpace, Inertias):
         return copy.deepcopy(self.tree.robot)
 
     def reduced(self, lock: Mapping[str, float | ArrayLike]) -> Model:
-        """Return the robot with some of its joints locked, as a model of its own.
+        """Return a new model of the robot with some joints locked.
 
         Bodies that can no longer move relative to each other are merged, with their payloads. All
         frames remain, with the same indices; locked joints become fixed joints. The other
@@ -247,7 +247,7 @@ class Model(ConfigurationSpace, Inertias):
         velocity_limit: float | None = None,
         effort_limit: float | None = None,
     ) -> Model:
-        """Attach another robot to a frame of this one, such as a gripper to an arm.
+        """Attach another robot to a frame of this robot, such as a gripper to an arm.
 
         The result has the joints, links, frames and payloads of both, with their limits, armature,
         damping and friction; mimic joints follow the same masters. Its name and gravity are those

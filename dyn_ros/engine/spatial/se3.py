@@ -72,7 +72,7 @@ class Homogeneous(Value):
 
 
 class SE3(Homogeneous):
-    """The placement of a frame in another one: a rotation and a translation.
+    """The placement of a frame in another frame: a rotation and a translation.
 
     It transforms from the placed frame to the other one: ``X * y`` or ``X.act(y)`` for points,
     placements, motions, forces, inertias and transform derivatives. ``X_ab * X_bc`` is the
@@ -198,7 +198,7 @@ class SE3(Homogeneous):
         return block_matrix(R, ZERO_MATRIX, al.product(al.skew(p), R), R)
 
     def inverse(self) -> SE3:
-        """Return the inverse: the placement of the other frame in the placed one."""
+        """Return the inverse: the placement of the outer frame in the placed frame."""
         return self._of(al.inverse(self._tuple))
 
     @overload
@@ -236,7 +236,7 @@ TransformSecondDerivative or (..., 3) array_like
     def act_inverse(self, other: ArrayLike) -> Array: ...
 
     def act_inverse(self, other: Value | ArrayLike) -> Value | Array:
-        """Transform from the outer frame to the placed one, as ``X.inverse().act(other)``."""
+        """Transform from the outer frame to the placed frame, as ``X.inverse().act(other)``."""
         return self.inverse().act(other)
 
     def _placed(self, X: al.SE3) -> SE3:

@@ -178,7 +178,7 @@ def momentum_rate_kernel(r):
 def ccrba(
     model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
 ) -> tuple[Array, Array, Array]:
-    """Centroidal momentum matrix, momentum and inertia of the whole robot.
+    """Compute the centroidal momentum matrix, momentum and inertia of the whole robot.
 
     Centroidal composite-rigid-body algorithm, Orin, Goswami and Lee (2013); O(n). The link of a
     fixed base is excluded.
@@ -198,7 +198,7 @@ def ccrba(
     also_writes=(AG, HG, IG, com.COM, com.VCOM, com.MASS),
 )
 def dccrba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1) -> Array:
-    """Rate of the centroidal momentum matrix along a velocity.
+    """Compute the rate of the centroidal momentum matrix along a velocity.
 
     Wensing and Orin (2016), with rates of composite inertias, O(n). The rate of the momentum is Ag
     a + dAg v.
@@ -221,7 +221,7 @@ def dccrba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int
 def centroidal_momentum_time_derivative(
     model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike, *, threads: int = 1
 ) -> Array:
-    """Rate of the momentum about the center of mass: the external forces that a motion requires.
+    """Compute the rate of the centroidal momentum: the external forces that a motion requires.
 
     The sum of the rates of all bodies; Featherstone (2008), section 2.14; O(n). Gravity is
     included: in free flight, the result is (m g, 0).

@@ -247,7 +247,7 @@ def com_velocity_derivatives_kernel(r):
 def centroidal_derivatives(
     model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike, *, threads: int = 1
 ) -> tuple[Array, Array, Array, Array]:
-    """Derivatives of the momentum about the center of mass and of its rate.
+    """Compute derivatives of the momentum about the center of mass, and of its rate.
 
     Carpentier and Mansard (2018); O(n). Gravity is not included. The link of a fixed base is
     excluded.
@@ -269,7 +269,7 @@ def centroidal_derivatives(
 def com_velocity_derivatives(
     model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
 ) -> Array:
-    """Derivative of the velocity of the center of mass with respect to configuration.
+    """Compute the derivative of the center of mass's velocity with respect to configuration.
 
     The linear part of dh_dq of ``centroidal_derivatives`` divided by the mass; O(n).
 

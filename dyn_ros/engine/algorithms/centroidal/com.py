@@ -299,7 +299,7 @@ def center_of_mass(
     *,
     threads: int = 1,
 ) -> tuple[Array, Array, Array, Scalar]:
-    """Center of mass of all moving links, its velocity and acceleration.
+    """Compute the center of mass of all moving links, its velocity and acceleration.
 
     Sums over the bodies, Featherstone (2008), section 2.13; O(n). The link of a fixed base is
     excluded. Zeros if the robot has no mass.
@@ -327,7 +327,7 @@ def subtree_centers_of_mass(
     *,
     threads: int = 1,
 ) -> tuple[Array, Array, Array, Array]:
-    """Center of mass of each joint's subtree, its velocity and acceleration.
+    """Compute the center of mass of each joint's subtree, its velocity and acceleration.
 
     The subtree of a joint consists of its body and all descendants; the center of mass of a
     massless one is defined as the joint's origin. Sums over the bodies, Featherstone (2008),
@@ -347,7 +347,7 @@ def subtree_centers_of_mass(
 
 @algorithm(com_jacobian_kernel, inputs=(Q,), results=(JCOM,))
 def com_jacobian(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
-    """Jacobian of the center of mass: vcom = Jcom v.
+    """Compute the Jacobian of the center of mass: vcom = Jcom v.
 
     Computed from composite inertias, Orin, Goswami and Lee (2013): the linear rows of the
     centroidal momentum matrix divided by the mass; O(n). Zeros if the robot has no mass.
@@ -375,7 +375,7 @@ def _joint_selector(model: Model, joint: str | int) -> int:
 def subtree_com_jacobian(
     model: Model, data: Data, q: ArrayLike, joint: str | int, *, threads: int = 1
 ) -> Array:
-    """Jacobian of the center of mass of one joint's subtree: subtree_vcom[joint] = J v.
+    """Compute the Jacobian of a joint's subtree_com: subtree_vcom[joint] = J v.
 
     A joint in the subtree moves part of its mass; an ancestor moves the center of mass as a point
     fixed to the subtree. A massless subtree has its center at its joint's origin. O(n).

@@ -68,7 +68,7 @@ def right_side_kernel(r):
 @public
 @dataclass(frozen=True, eq=False)
 class ContactCholesky:
-    """Matrix K = [-damping I, J; J', M] of the dynamics in contact, and its factors, K = U D U'.
+    """Matrix K = [-damping I, J; J', M] of the contact dynamics, and its factors, K = U D U'.
 
     Created by ``contact_cholesky``. For a batch, all arrays have a leading batch axis.
 
@@ -156,7 +156,7 @@ def contact_cholesky(
     *,
     threads: int = 1,
 ) -> ContactCholesky:
-    """Return the matrix of the dynamics in contact and its factors, to solve with it several times.
+    """Factor the matrix of the contact dynamics, to solve with it several times.
 
     Carpentier, Budhiraja and Mansard (2021). ``contact_dynamics`` does not need it and is faster.
     Also computes ``data.U``, ``data.D``, ``data.Dinv``, ``data.M``, ``data.contact_jacobian`` and
@@ -218,7 +218,7 @@ def contact_right_side(
     *,
     threads: int = 1,
 ) -> tuple[Array, Array]:
-    """Compute the right side of the dynamics in contact, accelerations and torques.
+    """Compute the right side of the contact dynamics: accelerations and torques.
 
     With (J ddq, M ddq - J' lambda) equal to both, ddq and lambda are the results of
     ``contact_dynamics``. Recursive Newton-Euler algorithm, Featherstone (2008), table 5.1; O(n + m

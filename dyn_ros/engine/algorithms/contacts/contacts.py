@@ -25,7 +25,7 @@ Dimension: TypeAlias = Literal[3, 6]
 
 @public
 class Contact:
-    """A contact of a robot's link with the world, or with another of its links.
+    """A contact of a robot's link with the world, or with another link of the robot.
 
     A contact holds a contact frame c1, fixed to a link, against a frame c2, which is fixed to the
     world or to another link: as a foot on the ground, two fingers on an object, or a loop that a

@@ -206,7 +206,7 @@ def factor_delassus(r):
 def contact_jacobian(
     model: Model, data: Data, q: ArrayLike, contacts: Sequence[Contact], *, threads: int = 1
 ) -> Array:
-    """Jacobian of contacts; multiplied by v, it is the velocity of each c1 relative to c2.
+    """Compute the Jacobian J of contacts; J v is the velocity of each c1 relative to c2.
 
     Featherstone (2008), section 4.1; O(m d) for m rows and a tree of depth d.
 
@@ -236,7 +236,7 @@ def delassus_matrix(
     *,
     threads: int = 1,
 ) -> Array:
-    """The Delassus matrix J M^-1 J' of contacts: how they accelerate per contact force.
+    """Compute the Delassus matrix J M^-1 J': accelerations of contacts per contact force.
 
     By elimination along the tree, O(n + m^2 d) for m rows and a tree of depth d; Featherstone
     (2010). Includes ``model.armature``. Pinocchio's ``computeDelassusMatrix`` is always in LOCAL,
@@ -270,7 +270,7 @@ def delassus_inverse(
     *,
     threads: int = 1,
 ) -> Array:
-    """Inverse of the Delassus matrix: the inertia at the contacts.
+    """Compute the inverse of the Delassus matrix: the inertia at the contacts.
 
     If contacts depend on each other and the damping is 0, the pseudoinverse.
 
@@ -301,7 +301,7 @@ def delassus_cholesky(
     *,
     threads: int = 1,
 ) -> Array:
-    """Cholesky factor L of the Delassus matrix, L L' = J M^-1 J'.
+    """Compute the Cholesky factor L of the Delassus matrix, L L' = J M^-1 J'.
 
     If contacts depend on each other and the damping is 0, the columns of rows that depend on
     earlier ones are zero.

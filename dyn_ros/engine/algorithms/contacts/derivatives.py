@@ -93,7 +93,7 @@ def differentiate(r):
 
 @public
 class ContactDerivatives(NamedTuple):
-    """The result of ``contact_dynamics_derivatives``; see there.
+    """Result of ``contact_dynamics_derivatives``.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def contact_dynamics_derivatives(
     *,
     threads: int = 1,
 ) -> ContactDerivatives:
-    """Derivatives of ``contact_dynamics`` with respect to configuration, velocity and torque.
+    """Compute derivatives of ``contact_dynamics`` by configuration, velocity and torque.
 
     Carpentier, Budhiraja and Mansard (2021); O(n^3 + n^2 m + m^3) for m rows. They are exact for
     all reference frames, gains and two-body contacts. Pinocchio's with respect to configuration are

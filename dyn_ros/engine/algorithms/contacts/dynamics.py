@@ -126,7 +126,7 @@ def contact_dynamics(
     max_iterations: int = 100,
     threads: int = 1,
 ) -> tuple[Array, ContactForces]:
-    """Forward dynamics with contacts: accelerations and contact forces.
+    """Compute forward dynamics with contacts: accelerations and contact forces.
 
     The sweeps of Vereshchagin (1989), O(n + m^2 d + m^3) for m rows and a tree of depth
     d. Includes ``model.armature``; mimic joints follow their masters. Without contacts, it is

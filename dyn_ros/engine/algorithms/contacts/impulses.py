@@ -364,7 +364,7 @@ def differentiate(r):
 
 @public
 class ImpulseDerivatives(NamedTuple):
-    """The result of ``impulse_dynamics_derivatives``; see there.
+    """Result of ``impulse_dynamics_derivatives``.
 
     Examples
     --------
@@ -397,7 +397,7 @@ def impulse_dynamics(
     *,
     threads: int = 1,
 ) -> tuple[Array, ContactForces]:
-    """Velocity after an impact, and the impulses of the contacts.
+    """Compute the velocity after an impact, and the impulses of the contacts.
 
     Newton's law of impact for all contacts at once, Featherstone (2008), section 11.7;
     O(n + m^2 d + m^3) for m rows and a tree of depth d. Includes ``model.armature``:
@@ -454,7 +454,7 @@ def impulse_dynamics_derivatives(
     *,
     threads: int = 1,
 ) -> ImpulseDerivatives:
-    """Derivatives of ``impulse_dynamics`` with respect to configuration and velocity.
+    """Compute derivatives of ``impulse_dynamics`` with respect to configuration and velocity.
 
     Carpentier, Budhiraja and Mansard (2021), applied to momentum; O(n^3 + n^2 m + m^3) for m rows.
     The result is a named tuple (dv_dq, dv_dv, dimpulse_dq, dimpulse_dv).

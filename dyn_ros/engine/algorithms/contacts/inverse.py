@@ -253,7 +253,7 @@ def contact_inverse_dynamics(
     *,
     threads: int = 1,
 ) -> tuple[Array, ContactForces]:
-    """Inverse dynamics of a robot whose base is carried by contacts.
+    """Compute inverse dynamics of a robot whose base is carried by contacts.
 
     The contact forces of least (weighted) norm that make the torques of a floating or planar root
     zero, and the torques of the joints: rnea(q, v, a) - J' lambda. Righetti et al.
@@ -324,7 +324,7 @@ def contact_forces(
     *,
     threads: int = 1,
 ) -> ContactForces:
-    """Contact forces from measured torques, such as of the ground on the feet of a robot.
+    """Compute contact forces from measured torques, such as ground forces on a robot's feet.
 
     The least squares of J' lambda = rnea(q, v, a) - tau over all rows; O(n m^2 + m^3) for m rows.
     The torques of a floating or planar base, which has no motors, are usually 0. The forces act on

@@ -260,7 +260,7 @@ def operational_space_inertia(
     *,
     threads: int = 1,
 ) -> Array:
-    """Operational-space inertia Lambda of a frame, (J M^-1 J')^-1.
+    """Compute the operational-space inertia Lambda of a frame, (J M^-1 J')^-1.
 
     The apparent inertia at the frame while all joints are free: Khatib (1987); by elimination along
     the tree, O(n + d). At a singularity the pseudoinverse, in which the lost directions are 0.
@@ -298,7 +298,7 @@ def dynamically_consistent_inverse(
     *,
     threads: int = 1,
 ) -> Array:
-    """Dynamically consistent inverse of a frame's Jacobian, M^-1 J' Lambda.
+    """Compute the dynamically consistent inverse of a frame's Jacobian, M^-1 J' Lambda.
 
     Of all v with J v = x', it finds the one of least kinetic energy: Khatib (1987). Its transpose
     maps torques to the force at the frame. O(n^3).
@@ -336,7 +336,7 @@ def null_space_projector(
     *,
     threads: int = 1,
 ) -> Array:
-    """Projector of torques that do not accelerate a frame, I - J' Jbar'.
+    """Compute the projector onto torques that do not accelerate a frame, I - J' Jbar'.
 
     Khatib (1987). Its transpose projects velocities that do not move the frame. O(n^3).
 
@@ -375,7 +375,7 @@ def operational_space_bias(
     *,
     threads: int = 1,
 ) -> tuple[Array, Array]:
-    """Coriolis and gravity forces at a frame, mu and p.
+    """Compute the Coriolis and gravity forces at a frame, mu and p.
 
     Khatib (1987), Lambda x'' + mu + p = f, with x'' the time derivative of J v: spatial in LOCAL
     and WORLD, classical in LOCAL_WORLD_ALIGNED. O(n^3).

@@ -122,7 +122,7 @@ def aba_derivatives(
     *,
     threads: int = 1,
 ) -> tuple[Array, Array, Array]:
-    """Derivatives of ``aba`` with respect to configuration, velocity and torque.
+    """Compute derivatives of ``aba`` with respect to configuration, velocity and torque.
 
     Carpentier and Mansard (2018); O(n^3) in the worst case, less for branched trees. Includes
     ``model.armature``. External forces are constant in the joint frames. The derivative with

@@ -172,7 +172,7 @@ def aba_second_order_derivatives(
     *,
     threads: int = 1,
 ) -> tuple[Array, Array, Array, Array]:
-    """Second-order derivatives of ``aba`` with respect to configuration, velocity and torque.
+    """Compute second-order derivatives of ``aba`` by configuration, velocity and torque.
 
     In closed form, from both orders of ``rnea``: Singh, Russell and Wensing (2022); O(n^4).
     Derivatives with respect to torque and velocity, and twice with respect to torque, are zero.

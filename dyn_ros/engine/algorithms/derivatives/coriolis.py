@@ -73,7 +73,7 @@ def coriolis_matrix_kernel(r):
 def coriolis_matrix(
     model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
 ) -> Array:
-    """Coriolis matrix C: C v = nonlinear effects without gravity, and dM/dt = C + C'.
+    """Compute the Coriolis matrix C: C v + g = nonlinear effects, and dM/dt = C + C'.
 
     C is not unique; for this one, dM/dt - 2 C is skew-symmetric. If all joints have one degree of
     freedom, it is the matrix of the Christoffel symbols. Echeandia and Wensing (2021), algorithm 1;

@@ -321,7 +321,7 @@ def rnea_derivatives(
     *,
     threads: int = 1,
 ) -> tuple[Array, Array, Array]:
-    """Derivatives of ``rnea`` with respect to configuration, velocity and acceleration.
+    """Compute derivatives of ``rnea`` with respect to configuration, velocity and acceleration.
 
     Singh, Russell and Wensing (2022), based on Carpentier and Mansard (2018); O(n d) for a tree of
     depth d. Includes ``model.armature``. External forces are constant in the joint frames. The
@@ -349,7 +349,7 @@ def rnea_derivatives(
 def generalized_gravity_derivatives(
     model: Model, data: Data, q: ArrayLike, *, threads: int = 1
 ) -> Array:
-    """Derivative of ``generalized_gravity`` with respect to configuration.
+    """Compute the derivative of ``generalized_gravity`` with respect to configuration.
 
     Singh, Russell and Wensing (2022) at rest; O(n d) for a tree of depth d.
 
@@ -372,7 +372,7 @@ def generalized_gravity_derivatives(
 def static_torque_derivatives(
     model: Model, data: Data, q: ArrayLike, f_ext: ArrayLike, *, threads: int = 1
 ) -> Array:
-    """Derivative of ``static_torque`` with respect to configuration.
+    """Compute the derivative of ``static_torque`` with respect to configuration.
 
     Singh, Russell and Wensing (2022) at rest; O(n d) for a tree of depth d. External forces are
     constant in the joint frames.

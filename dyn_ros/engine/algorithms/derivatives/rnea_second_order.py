@@ -256,7 +256,7 @@ def rnea_second_order_derivatives(
     *,
     threads: int = 1,
 ) -> tuple[Array, Array, Array, Array]:
-    """Second-order derivatives of ``rnea`` with respect to configuration, velocity, acceleration.
+    """Compute second-order derivatives of ``rnea`` by configuration, velocity and acceleration.
 
     Singh, Russell and Wensing (2022), in closed form; O(n d^2) for a tree of depth d. Derivatives
     with respect to acceleration and velocity, and twice with respect to acceleration, are zero.

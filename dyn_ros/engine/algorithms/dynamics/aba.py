@@ -300,7 +300,7 @@ def aba(
     *,
     threads: int = 1,
 ) -> Array:
-    """Forward dynamics: the joint accelerations for given torques, M^-1 (tau - nle + J' f_ext).
+    """Compute forward dynamics: the joint accelerations M^-1 (tau - nle + J' f_ext).
 
     Articulated-body algorithm, Featherstone (2008), table 7.1; O(n). Includes ``model.armature``.
     If mimic joints couple branches, M is factored instead.

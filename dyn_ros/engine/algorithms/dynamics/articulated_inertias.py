@@ -186,7 +186,7 @@ def coupled_articulated_inertias_kernel(r):
 def articulated_inertias(
     model: Model, data: Data, q: ArrayLike, *, threads: int = 1
 ) -> tuple[Array, Array]:
-    """Articulated-body inertia of each joint's subtree, whose other joints move freely.
+    """Compute the articulated-body inertia of each joint's subtree with free joints.
 
     The inertia of the body of the joint when it is moved as a handle, if the joint and
     everything between it and the root are removed: the force is this inertia times the

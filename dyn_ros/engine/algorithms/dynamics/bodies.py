@@ -150,7 +150,7 @@ def store_sum(r):
 def body_momenta(
     model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
 ) -> tuple[Array, Array]:
-    """Momentum of each joint's body.
+    """Compute the momentum of each joint's body.
 
     Featherstone (2008), section 2.13; O(n). This is the momentum of the single body, as after
     Pinocchio's rnea; Pinocchio's computeCentroidalMomentum stores the momentum of the subtree under
@@ -182,7 +182,7 @@ def joint_forces(
     *,
     threads: int = 1,
 ) -> tuple[Array, Array]:
-    """Force that each joint transmits to its body, which moves and supports the whole subtree.
+    """Compute the force that each joint transmits to its body to move and support its subtree.
 
     Recursive Newton-Euler algorithm, Featherstone (2008), table 5.1; O(n). The force includes the
     reaction to gravity, minus external forces; the joint torque is S' f, excluding armature.
@@ -206,7 +206,7 @@ def joint_forces(
 def kinetic_energy(
     model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
 ) -> Scalar:
-    """Kinetic energy, v' M v / 2, including the rotors (``model.armature``).
+    """Compute the kinetic energy, v' M v / 2, including the rotors (``model.armature``).
 
     Featherstone (2008), section 2.13, body by body; O(n).
 
@@ -222,7 +222,7 @@ def kinetic_energy(
     sequence(place_all, store_potential), inputs=(Q,), results=(POTENTIAL,), also_writes=(LIMI, OMI)
 )
 def potential_energy(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Scalar:
-    """Potential energy in the gravity field, -m g.com; zero if com is at the root's origin.
+    """Compute the potential energy -m g.com, which is zero if com is at the root's origin.
 
     O(n). The link of a fixed base is excluded.
 
@@ -246,7 +246,7 @@ def potential_energy(model: Model, data: Data, q: ArrayLike, *, threads: int = 1
 def mechanical_energy(
     model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
 ) -> Scalar:
-    """Sum of kinetic and potential energy; its rate is the power of the joint torques.
+    """Compute kinetic plus potential energy; the rate is the power of the joint torques.
 
     O(n).
 

@@ -225,7 +225,7 @@ def product_kernel(r):
 def cholesky(
     model: Model, data: Data, q: ArrayLike, *, threads: int = 1
 ) -> tuple[Array, Array, Array]:
-    """Factors of the inertia matrix, M = U D U'.
+    """Factor the inertia matrix, M = U D U'.
 
     U is unit upper triangular, and nonzero only where a joint is an ancestor of the other one:
     Featherstone (2008), section 6.5, with U = L'; O(n d^2) for a tree of depth d. If mimic joints
@@ -245,7 +245,7 @@ def cholesky(
 def cholesky_solve(
     model: Model, data: Data, q: ArrayLike, b: ArrayLike, *, threads: int = 1
 ) -> Array:
-    """M^-1 b, without computing M^-1.
+    """Compute M^-1 b, without computing M^-1.
 
     Featherstone (2008), section 6.5; O(n d^2) for a tree of depth d. M includes
     ``model.armature``. For torques b, these are the accelerations that they add.
@@ -267,7 +267,7 @@ def cholesky_solve(
 def cholesky_M_times(
     model: Model, data: Data, q: ArrayLike, b: ArrayLike, *, threads: int = 1
 ) -> Array:
-    """M b, without the products with zeros of M.
+    """Compute M b, without the products with zeros of M.
 
     Featherstone (2008), section 6.5; O(n d) for a tree of depth d. M includes ``model.armature``.
     For accelerations b, these are the torques that cause them. M is not factored, so it may be
@@ -290,7 +290,7 @@ def cholesky_M_times(
 def cholesky_U_times(
     model: Model, data: Data, q: ArrayLike, b: ArrayLike, *, threads: int = 1
 ) -> Array:
-    """U b, with M = U D U' as in ``cholesky``; O(n d^2), as M is factored first.
+    """Compute U b, with M = U D U' as in ``cholesky``; O(n d^2), as M is factored first.
 
     Examples
     --------
@@ -304,7 +304,7 @@ def cholesky_U_times(
 def cholesky_Ut_times(
     model: Model, data: Data, q: ArrayLike, b: ArrayLike, *, threads: int = 1
 ) -> Array:
-    """U' b, with M = U D U' as in ``cholesky``; O(n d^2), as M is factored first.
+    """Compute U' b, with M = U D U' as in ``cholesky``; O(n d^2), as M is factored first.
 
     Examples
     --------
@@ -318,7 +318,7 @@ def cholesky_Ut_times(
 def cholesky_U_solve(
     model: Model, data: Data, q: ArrayLike, b: ArrayLike, *, threads: int = 1
 ) -> Array:
-    """U^-1 b, with M = U D U' as in ``cholesky``; O(n d^2), as M is factored first.
+    """Compute U^-1 b, with M = U D U' as in ``cholesky``; O(n d^2), as M is factored first.
 
     Examples
     --------
@@ -332,7 +332,7 @@ def cholesky_U_solve(
 def cholesky_Ut_solve(
     model: Model, data: Data, q: ArrayLike, b: ArrayLike, *, threads: int = 1
 ) -> Array:
-    """U'^-1 b, with M = U D U' as in ``cholesky``; O(n d^2), as M is factored first.
+    """Compute U'^-1 b, with M = U D U' as in ``cholesky``; O(n d^2), as M is factored first.
 
     Examples
     --------

@@ -275,7 +275,7 @@ def composite_inertias_kernel(r):
 
 @algorithm(crba_kernel, inputs=(Q,), results=(M,))
 def crba(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
-    """Joint-space inertia matrix M, full and symmetric.
+    """Compute the joint-space inertia matrix M, full and symmetric.
 
     Composite-rigid-body algorithm, Featherstone (2008), table 6.2; O(n d) for a tree of depth d.
     The diagonal includes ``model.armature``.
@@ -297,7 +297,7 @@ def crba(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
 def composite_inertias(
     model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None, *, threads: int = 1
 ) -> tuple[Array, Array, Array, Array]:
-    """Inertia of the subtree of each joint, with its joints locked, and its rate.
+    """Compute the inertia of each joint's subtree with locked joints, and its rate.
 
     Featherstone (2008), section 6.2; O(n). The matrices map motions to momenta, with linear parts
     first.

@@ -92,7 +92,7 @@ def frame_forces(
     *,
     threads: int = 1,
 ) -> Array:
-    """Force that every joint transmits to what it carries, fixed joints included.
+    """Compute the force that each joint, fixed joints included, transmits to its links.
 
     For a joint or a fixed joint, this is the force that moves and supports all links beyond it,
     with their payloads; what a force sensor in this place would measure. For a link, and for frames
@@ -136,7 +136,7 @@ def frame_force(
     *,
     threads: int = 1,
 ) -> Array:
-    """Force that a joint or a fixed joint transmits to what it carries: ``frame_forces`` of one.
+    """Compute the force that one joint or fixed joint transmits to its links.
 
     Also computes ``data.frame_f``, ``data.tau``, ``data.v``, ``data.a_gf`` and ``data.f``.
 

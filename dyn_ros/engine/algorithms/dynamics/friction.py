@@ -27,7 +27,7 @@ def friction_effort(v, damping, coulomb, reversal):
 
 @public
 def joint_friction(model: Model, v: ArrayLike, torque: ArrayLike | None = None) -> Array:
-    """Torques of the joints that overcome friction, and their constant offsets.
+    """Compute the joint torques that overcome friction, plus constant offsets.
 
     From ``model.damping``, ``model.friction`` and ``model.drives``, whose documentation has the
     formula. The motors of a robot apply ``tau + joint_friction(model, v, tau)`` for
@@ -66,7 +66,7 @@ def friction_in(model: Model, v: Array, torque: Array, direction: Array) -> Arra
 
 @public
 def torque_without_friction(model: Model, v: ArrayLike, torque: ArrayLike) -> Array:
-    """Torques that move the links, from the torques that the motors apply.
+    """Compute the torques that move the links from the torques that the motors apply.
 
     The inverse of adding ``joint_friction``, in closed form.
 
@@ -125,7 +125,7 @@ def max_friction_at_rest(model: Model, torque: Array) -> Array:
 
 @public
 def measured_torque(model: Model, data: Data, q: ArrayLike, effort: ArrayLike) -> Array:
-    """Torques at the joints from measured efforts, as ``model.drives`` describes them.
+    """Convert measured efforts, as described by ``model.drives``, to torques at the joints.
 
     Parameters
     ----------

@@ -263,7 +263,7 @@ def projected_minverse_kernel(r):
 
 @algorithm(minverse_kernel, inputs=(Q,), results=(MINV,), coupled=projected_minverse_kernel)
 def minverse(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
-    """Inverse of the joint-space inertia matrix, full and symmetric.
+    """Compute the inverse of the joint-space inertia matrix, full and symmetric.
 
     Featherstone (2008), sections 6.5 and 7.2; Carpentier (2018). O(n^2 d) for a tree of depth d.
     Includes ``model.armature``. If mimic joints couple branches, M is factored instead.

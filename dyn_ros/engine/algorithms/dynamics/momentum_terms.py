@@ -140,7 +140,7 @@ def momentum_terms_kernel(r):
 def momentum_terms(
     model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
 ) -> tuple[Array, Array]:
-    """Generalized momentum p = M v, and its rate without joint efforts, C' v - g.
+    """Compute the generalized momentum p = M v, and its rate without joint efforts, C' v - g.
 
     The joint efforts of a motion are tau = dp/dt - (C' v - g). De Luca and Mattone (2005), with C
     of ``coriolis_matrix``, which is not computed; O(n). Includes ``model.armature``. For floating,

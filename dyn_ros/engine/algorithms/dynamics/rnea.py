@@ -179,7 +179,7 @@ def rnea(
     *,
     threads: int = 1,
 ) -> Array:
-    """Inverse dynamics: the joint torques for a motion, M a + nle - J' f_ext.
+    """Compute inverse dynamics: the joint torques for a motion, M a + nle - J' f_ext.
 
     Recursive Newton-Euler algorithm, Featherstone (2008), table 5.1; O(n). Includes
     ``model.armature``.
@@ -203,7 +203,7 @@ def rnea(
 def nonlinear_effects(
     model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
 ) -> Array:
-    """Coriolis, centrifugal and gravity torques: ``rnea`` at zero acceleration.
+    """Compute Coriolis, centrifugal and gravity torques: ``rnea`` at zero acceleration.
 
     Featherstone (2008), table 5.1; O(n).
 
@@ -217,7 +217,7 @@ def nonlinear_effects(
 
 @algorithm(generalized_gravity_kernel, inputs=(Q,), results=(G,), also_writes=(JOINT_A, JOINT_F))
 def generalized_gravity(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
-    """Gravity torques, the gradient of the potential energy: ``rnea`` at rest.
+    """Compute gravity torques, the gradient of the potential energy: ``rnea`` at rest.
 
     Featherstone (2008), table 5.1 with v = a = 0; O(n).
 
@@ -243,7 +243,7 @@ def generalized_gravity(model: Model, data: Data, q: ArrayLike, *, threads: int 
 def static_torque(
     model: Model, data: Data, q: ArrayLike, f_ext: ArrayLike, *, threads: int = 1
 ) -> Array:
-    """Torques that hold the robot still under gravity and external forces, g - J' f_ext.
+    """Compute the torques that hold the robot still under external forces, g - J' f_ext.
 
     Featherstone (2008), table 5.1 with v = a = 0; O(n).
 

@@ -298,7 +298,7 @@ def momentum_observer_step(
     direct: bool = False,
     threads: int = 1,
 ) -> ObserverState:
-    """One step of the momentum observer, for those who keep its state themselves.
+    """Compute one step of the momentum observer; the caller keeps its state.
 
     ``MomentumObserver`` keeps it, and ``momentum_observer`` computes a whole recording; a batch is
     one step of many robots. De Luca and Mattone (2005), exact for external efforts that are

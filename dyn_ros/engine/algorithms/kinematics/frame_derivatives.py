@@ -185,7 +185,7 @@ def frame_velocity_derivatives(
     *,
     threads: int = 1,
 ) -> tuple[Array, Array]:
-    """Derivatives of ``frame_velocity`` with respect to configuration and velocity.
+    """Compute derivatives of ``frame_velocity`` with respect to configuration and velocity.
 
     Carpentier and Mansard (2018), section III; O(d) for a frame at depth d. In LOCAL_WORLD_ALIGNED,
     they are the exact derivatives of the result of ``frame_velocity``. Pinocchio's are the ones of
@@ -223,7 +223,7 @@ def frame_acceleration_derivatives(
     classical: bool = False,
     threads: int = 1,
 ) -> tuple[Array, Array, Array, Array]:
-    """Derivatives of ``frame_acceleration`` with respect to configuration, velocity, acceleration.
+    """Compute derivatives of ``frame_acceleration`` by configuration, velocity and acceleration.
 
     Method, complexity and differences from Pinocchio are as for
     ``frame_velocity_derivatives``; in a_partial_dq, w is the angular acceleration of the frame.

@@ -136,7 +136,7 @@ def frame_jacobian(
     *,
     threads: int = 1,
 ) -> Array:
-    """Jacobian of a frame; multiplied by v, it is the velocity of the frame.
+    """Compute the Jacobian J of a frame; J v is the velocity of the frame.
 
     Featherstone (2008), section 4.1; O(d) for a frame at depth d.
 
@@ -171,7 +171,7 @@ def frame_jacobian_time_variation(
     *,
     threads: int = 1,
 ) -> Array:
-    """Time derivative of the entries of ``frame_jacobian``.
+    """Compute the time derivative of the entries of ``frame_jacobian``.
 
     Multiplied by v, plus the Jacobian times a, it is the spatial acceleration in WORLD and LOCAL,
     and the classical one in LOCAL_WORLD_ALIGNED. Featherstone (2008), section 2.10; O(d) for a
@@ -205,7 +205,7 @@ def frame_hessian(
     *,
     threads: int = 1,
 ) -> Array:
-    """Kinematic Hessian of a frame: the derivative of its Jacobian with respect to q.
+    """Compute the kinematic Hessian of a frame: the derivative of its Jacobian by q.
 
     H[i, j, k] is the derivative of entry i, j of the Jacobian along coordinate k, that is along
     ``integrate(q, e_k)``; its sum over k with v_k is the time variation. It is not symmetric in j
@@ -234,7 +234,7 @@ def joint_jacobian(
     *,
     threads: int = 1,
 ) -> Array:
-    """``frame_jacobian`` of the frame of a joint.
+    """Compute ``frame_jacobian`` for the frame of a joint.
 
     Examples
     --------
@@ -258,7 +258,7 @@ def joint_jacobian_time_variation(
     *,
     threads: int = 1,
 ) -> Array:
-    """``frame_jacobian_time_variation`` of the frame of a joint.
+    """Compute ``frame_jacobian_time_variation`` for the frame of a joint.
 
     Examples
     --------
@@ -280,7 +280,7 @@ def joint_hessian(
     *,
     threads: int = 1,
 ) -> Array:
-    """``frame_hessian`` of the frame of a joint.
+    """Compute ``frame_hessian`` for the frame of a joint.
 
     Examples
     --------

@@ -163,7 +163,7 @@ def frame_velocity(
     *,
     threads: int = 1,
 ) -> Array:
-    """Velocity of a frame.
+    """Compute the velocity of a frame.
 
     Featherstone (2008), section 4.1; O(d) for a frame at depth d.
 
@@ -194,7 +194,7 @@ def frame_acceleration(
     *,
     threads: int = 1,
 ) -> Array:
-    """Spatial acceleration of a frame, the derivative of its spatial velocity.
+    """Compute the spatial acceleration of a frame, the derivative of its spatial velocity.
 
     Featherstone (2008), section 2.10; O(d) for a frame at depth d. Gravity is not included.
 
@@ -227,7 +227,7 @@ def frame_classical_acceleration(
     *,
     threads: int = 1,
 ) -> Array:
-    """Acceleration of the frame's origin, and its angular acceleration.
+    """Compute the acceleration of a frame's origin, and the frame's angular acceleration.
 
     The spatial acceleration plus (w x v, 0), Featherstone (2008), equation 2.48; O(d) for a frame
     at depth d. Gravity is not included. In WORLD, it is the acceleration of the point of the body

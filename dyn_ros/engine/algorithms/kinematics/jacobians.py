@@ -135,7 +135,7 @@ def second_time_variation_kernel(r):
 
 @algorithm(joint_jacobians_kernel, inputs=(Q,), results=(J,), also_writes=(OMI,))
 def joint_jacobians(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
-    """Jacobian columns of all joints, expressed in the world.
+    """Compute the Jacobian columns of all joints, expressed in the world.
 
     The columns of the joints that move a body, times their velocities, sum to the body's velocity,
     expressed in the world at its origin. Featherstone (2008), section 4.1; O(n).
@@ -152,7 +152,7 @@ def joint_jacobians(model: Model, data: Data, q: ArrayLike, *, threads: int = 1)
 def joint_jacobians_time_variation(
     model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
 ) -> Array:
-    """Time derivative of ``joint_jacobians``.
+    """Compute the time derivative of ``joint_jacobians``.
 
     Featherstone (2008), section 2.10: ov x S for each column; O(n).
 
@@ -172,7 +172,7 @@ def joint_jacobians_time_variation(
 def joint_jacobians_second_time_variation(
     model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike, *, threads: int = 1
 ) -> Array:
-    """Second time derivative of ``joint_jacobians``.
+    """Compute the second time derivative of ``joint_jacobians``.
 
     The derivative of ov x S, oa x S + ov x (ov x S), for each column: Featherstone (2008), section
     2.10; O(n).

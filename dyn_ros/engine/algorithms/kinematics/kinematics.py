@@ -200,7 +200,7 @@ def forward_kinematics(
     *,
     threads: int = 1,
 ) -> tuple[Array, Array, Array, Array, Array, Array]:
-    """Placement, velocity and acceleration of every joint frame.
+    """Compute the placement, velocity and acceleration of every joint frame.
 
     Featherstone (2008), table 5.1, first loop; O(n).
 
@@ -230,7 +230,7 @@ def accelerations_less_gravity(
     *,
     threads: int = 1,
 ) -> tuple[Array, Array]:
-    """Spatial accelerations of all joint frames minus gravity, as used in rnea.
+    """Compute the spatial accelerations of all joint frames minus gravity, as used in rnea.
 
     Featherstone (2008), table 5.1, first loop; O(n).
 
@@ -248,7 +248,7 @@ def accelerations_less_gravity(
 def bias_acceleration(
     model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
 ) -> Array:
-    """Spatial acceleration of every joint frame for zero joint accelerations.
+    """Compute the spatial acceleration of every joint frame for zero joint accelerations.
 
     Featherstone (2008), table 5.1, first loop with a = 0 and no gravity; O(n).
 
@@ -263,7 +263,7 @@ def bias_acceleration(
 
 @algorithm(sequence(place_all, place_frames), inputs=(Q,), results=(OMF,), also_writes=(OMI, LIMI))
 def frame_placements(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
-    """Placement of every frame: joints, fixed joints and links.
+    """Compute the placement of every frame: joints, fixed joints and links.
 
     Examples
     --------

@@ -92,7 +92,7 @@ def frame_body_regressor_kernel(r):
 
 @public
 def body_regressor(v: ArrayLike, a: ArrayLike) -> Array:
-    """Regressor Y of the force on a rigid body: f = Y x, the rate of its momentum.
+    """Compute the regressor Y of the force on a rigid body: f = Y x, the rate of its momentum.
 
     x contains the body's parameters, ``Inertia.dynamic_parameters()``, in a frame that moves with
     it: m, m cx, m cy, m cz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz. f = I a + v x* I v is expressed in this
@@ -168,7 +168,7 @@ def frame_body_regressor(
     *,
     threads: int = 1,
 ) -> Array:
-    """Regressor Y of the force on a body that is attached to a frame: f = Y x.
+    """Compute the regressor Y of the force on a body that is attached to a frame: f = Y x.
 
     x contains the body's parameters in this frame: m, m cx, m cy, m cz, Ixx, Ixy, Iyy, Ixz, Iyz,
     Izz. In Python, ``Inertia.dynamic_parameters()`` returns them. f is the force that moves and
@@ -195,7 +195,7 @@ def joint_body_regressor(
     *,
     threads: int = 1,
 ) -> Array:
-    """Regressor Y of the force on the body of a joint: f = Y x.
+    """Compute the regressor Y of the force on the body of a joint: f = Y x.
 
     x contains ``Inertia.dynamic_parameters()`` of the joint's body, one of ``model.inertias``. f is
     the force that moves and supports this body alone, expressed in the joint's frame, at its

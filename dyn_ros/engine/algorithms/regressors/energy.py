@@ -113,7 +113,7 @@ def static_regressor_kernel(r):
 def kinetic_energy_regressor(
     model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
 ) -> Array:
-    """Regressor y of the kinetic energy: ``kinetic_energy`` without rotors = y . theta.
+    """Compute the regressor y of the kinetic energy without rotors, y . theta.
 
     theta as for ``joint_torque_regressor``. The rotors add the sum of
     ``model.armature * v * v / 2``. Gautier (1997); O(n).
@@ -131,7 +131,7 @@ def kinetic_energy_regressor(
 def potential_energy_regressor(
     model: Model, data: Data, q: ArrayLike, *, threads: int = 1
 ) -> Array:
-    """Regressor y of the potential energy: ``potential_energy`` = y . theta.
+    """Compute the regressor y of the potential energy, y . theta.
 
     theta as for ``joint_torque_regressor``. Gautier (1997); O(n).
 
@@ -146,7 +146,7 @@ def potential_energy_regressor(
 
 @algorithm(static_regressor_kernel, inputs=(Q,), results=(STATIC_REGRESSOR,))
 def static_regressor(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
-    """Regressor Y of the center of mass: com = Y x, with the current total mass.
+    """Compute the regressor Y of the center of mass: com = Y x, with the current total mass.
 
     x contains the first four parameters of each body, m, m cx, m cy, m cz, one body after the
     other. Y is divided by the total mass of the model, as in Pinocchio: it is linear only in

@@ -110,7 +110,7 @@ def frame_kinematic_regressor(
     *,
     threads: int = 1,
 ) -> Array:
-    """Regressor of the placement of a frame: its motion if joints are placed differently.
+    """Compute the regressor of a frame's placement: its motion if joint placements change.
 
     The six columns of a joint are the motions of the frame for small motions of the joint's
     placement in its parent, expressed in the joint's frame for zero angles and displacements.
@@ -138,7 +138,7 @@ def joint_kinematic_regressor(
     *,
     threads: int = 1,
 ) -> Array:
-    """``frame_kinematic_regressor`` of the frame of a joint.
+    """Compute ``frame_kinematic_regressor`` for the frame of a joint.
 
     Examples
     --------

@@ -113,7 +113,7 @@ def momentum_observer_regressor_kernel(r):
 def momentum_regressor(
     model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
 ) -> Array:
-    """Regressor Y of the generalized momentum: M v without rotors = Y theta.
+    """Compute the regressor Y of the generalized momentum without rotors, M v = Y theta.
 
     theta as for ``joint_torque_regressor``. The rotors have the momentum ``model.armature * v`` in
     addition. O(n d) for a tree of depth d. An entry is zero if the joint of its row does not carry
@@ -136,7 +136,7 @@ def momentum_regressor(
 def momentum_observer_regressor(
     model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
 ) -> tuple[Array, Array]:
-    """Regressors of the generalized momentum p and of its rate without torques, C' v - g.
+    """Compute regressors of the generalized momentum p, and of its rate without torques.
 
     The torques of a motion are tau = dp/dt - (C' v - g). Integrated over time or filtered, the
     parameters are related to positions, velocities and torques, without accelerations. De Luca and

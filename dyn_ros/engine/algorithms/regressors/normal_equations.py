@@ -238,7 +238,7 @@ def normal_equations_kernel(r):
 
 @public
 class NormalEquations(NamedTuple):
-    """Sums over states, for each velocity k; its row of the equations is w.
+    """Sums over all states, for each velocity k, where w is a row of its equations.
 
     Attributes
     ----------
@@ -280,7 +280,7 @@ def normal_equations(
     *,
     threads: int = 1,
 ) -> NormalEquations:
-    """Normal equations of the inertial parameters, for each velocity, summed over all states.
+    """Compute normal equations of the inertial parameters, for each velocity, over all states.
 
     Torque k is the row of ``joint_torque_regressor`` times the inertial parameters of all bodies,
     plus the features of velocity k times further parameters of this velocity alone. The

@@ -181,7 +181,7 @@ def joint_torque_regressor(
     friction: bool = False,
     threads: int = 1,
 ) -> Array:
-    """Regressor Y of the joint torques: ``rnea`` = Y theta, with theta the inertial parameters.
+    """Compute the regressor Y of the joint torques, with ``rnea`` = Y theta.
 
     theta contains m, m cx, m cy, m cz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz of each joint's body with its
     payloads, about the origin of the joint's frame, one body after the other. In Python, it is
@@ -234,7 +234,7 @@ def joint_torque_regressor_product(
     *,
     threads: int = 1,
 ) -> Array:
-    """Product Y' tau of the transposed ``joint_torque_regressor`` and torques.
+    """Compute the product Y' tau of the transposed ``joint_torque_regressor`` and torques.
 
     It is the derivative of tau . rnea(q, v, a) with respect to the inertial parameters: with the
     weighted residuals of a state as torques, half of the negative gradient of its sum of squares.
