@@ -234,7 +234,7 @@ class ObserverNode(RobotNode):
         return None
 
     def _make_external_efforts(self, robot: RobotContext) -> Compute:
-        """Prepare `~/external_efforts`: what the environment exerts on the joints."""
+        """Prepare `~/external_efforts`: efforts that the environment exerts on the joints."""
         return self._make_effort_output(robot, "external", "valid")
 
     def _make_residual(self, robot: RobotContext) -> Compute:

@@ -35,7 +35,7 @@ PRESET_SPECS = (
     Spec(
         "constraints",
         "topic",
-        "topic: those on ~/constraints. Others keep parts of the acceleration of tip_frame zero. "
+        "topic: messages on ~/constraints. Others keep parts of tip_frame's acceleration at zero. "
         "hold_pose: all. hold_position: linear. keep_upright: angular about horizontal axes. "
         "free_along_axis: all except along axis.",
         choices=("topic", "hold_pose", "hold_position", "keep_upright", "free_along_axis"),

@@ -297,7 +297,7 @@ class Requests:
     # --- tare
 
     def tare(self, robot: RobotContext, request: Any, response: Any) -> Pending | None:
-        """Subtract the current external efforts from now on, or stop doing so."""
+        """Subtract the current external efforts from later ones, or stop subtracting them."""
         node = self._node
 
         def respond(offset: Array, response: Any) -> None:
