@@ -87,8 +87,8 @@ SPECS = (
     Spec(
         "priority",
         "constraint",
-        "What can accelerate the constrained frames. constraint: nothing. external_force: the "
-        "wrenches. feedforward: the feed-forward torques. equal: both.",
+        "Forces that override the constraints. constraint: none. external_force: the wrenches. "
+        "feedforward: the feed-forward torques. equal: both.",
         choices=("constraint", "external_force", "feedforward", "equal"),
     ),
 )
