@@ -175,7 +175,7 @@ def move_impulses(r):
 def invariant_columns(r):
     """Return the number of velocities of the first joint if no result changes along them, or 0.
 
-    If all contacts are with the world and in LOCAL, moving the whole robot changes none.
+    If all contacts are with the world and in LOCAL, no result depends on the first joint's pose.
     """
     if coupled(r):
         return 0

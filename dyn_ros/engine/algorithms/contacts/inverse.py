@@ -200,7 +200,8 @@ def fit_forces(r):
     EFFECTIVE_WEIGHTS; calls drop_rounding_errors, solve_scaled.
     """
     m, n, N = nconstraints(r), nv(r), matrix_of_width(r, NORMAL_MATRIX, WIDTH)
-    clear_entries(r, NORMAL_MATRIX, WIDTH * m)
+    for k in range(m):
+        clear_row(r, NORMAL_MATRIX, k, WIDTH)
     clear_entries(r, LAMBDA_C, m)
     for j in range(n):
         for k in range(m):

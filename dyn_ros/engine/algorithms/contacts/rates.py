@@ -47,8 +47,7 @@ ROW_RATES = field("_row_rates", ("constraints", 2, "nv"))
 RATES = (DAC_DQ, DAC_DV, DAC_DA, DVC_DQ)
 
 Body = namedtuple("Body", "joint sign point v a")
-"""A body of a contact: its joint, 1 or -1, where the forces act, velocity and acceleration there.
-"""
+"""A body of a contact: joint, 1 or -1, point where the forces act, and v and a of this point."""
 Column = namedtuple("Column", "u dv da da_dv")
 """The motion of a body along a coordinate, and derivatives of v and a: d/dq v, d/dq a, d/dv a."""
 RowRates = namedtuple("RowRates", "u dv da da_dv error")
@@ -124,7 +123,9 @@ def body_rates(r, body, i, c):
 def relative_motion(r, n, bodies):
     """Return velocity and acceleration of contact n.
 
-    v = v_1 - v_2,  a = a_1 - a_2 + drift
+        v = v_1 - v_2,  a = a_1 - a_2 + drift
+
+    See ``drift`` in contact_rows.py.
     """
     first, second = bodies
     v, a = motion_sub(first.v, second.v), motion_sub(first.a, second.a)
@@ -135,9 +136,11 @@ def relative_motion(r, n, bodies):
 def relative_rates(r, n, bodies, side, x):
     """Return derivatives of v and a of contact n if a body moves as column x, in fixed axes.
 
-    dv = s dv_i
-    da = s da_i + drift(dv_i)           drift: v_1 x v_2 in LOCAL
-    da/dv = s da/dv_i + drift(u_i)
+        dv = s dv_i
+        da = s da_i + drift(dv_i)
+        da/dv = s da/dv_i + drift(u_i)
+
+    The drift is dv_1 x v_2 or v_1 x dv_2 in LOCAL, and zero in other axes.
     """
     body = select_side(bodies, side)
     dv, da = motion_scale(body.sign, x.dv), motion_scale(body.sign, x.da)
@@ -176,11 +179,13 @@ def pose_error_rate(r, n, side, u):
 
 @kernel
 def rate_in_axes(r, n, side, u, m, rate):
-    """Return the derivative of a motion m of contact n in its axes, from the one in fixed axes.
+    """Return the derivative of a motion m of contact n in its axes, if a body moves along u.
 
-    dm - u x m                          first body, LOCAL
-    dm + (m.angular x u.linear, 0)      first body, LOCAL_WORLD_ALIGNED
-    dm                                  second body
+        dm - u x m                          first body, LOCAL
+        dm + (m.angular x u.linear, 0)      first body, LOCAL_WORLD_ALIGNED
+        dm                                  second body
+
+    ``rate`` is dm, the derivative in fixed axes.
     """
     if side == 1:
         return rate
