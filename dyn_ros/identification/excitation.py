@@ -158,12 +158,12 @@ def excite(
     """Compute a periodic trajectory from which a robot's parameters can be identified.
 
     Each joint moves along a Fourier series (Swevers et al. 1997), whose coefficients minimize the
-    RMS standard deviation of the base parameters (A-optimality), each relative to what it
-    contributes to the torques of random motions within the limits. Compared with the smallest
-    condition number, it rewards large motions as well: standard deviations are about 40 % smaller,
-    at a condition number within 15 % of the smallest. The noise of torques is in proportion to
-    their limits. The regressor includes viscous friction, Coulomb friction and offsets. Several
-    random starts are improved by L-BFGS; the best one is returned.
+    RMS standard deviation of the base parameters (A-optimality), each relative to its contribution
+    to the torques of random motions within the limits. Compared with the smallest condition
+    number, it rewards large motions as well: standard deviations are about 40 % smaller, at a
+    condition number within 15 % of the smallest. The noise of torques is in proportion to their
+    limits. The regressor includes viscous friction, Coulomb friction and offsets. Several random
+    starts are improved by L-BFGS; the best one is returned.
 
     Positions, velocities and accelerations keep their limits at every instant, which follows from
     the series; torques and the workspace do so at instants ten times as dense as in the

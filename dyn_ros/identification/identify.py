@@ -41,7 +41,7 @@ def identify(
         See ``Samples.from_arrays`` and ``Samples.from_table``.
     **options
     progress : callable, optional
-        Called with the fraction that is done, and a word for what is being done.
+        Called with the completed fraction, and a word that describes the current step.
 
     Raises
     ------

@@ -34,9 +34,9 @@ def lock_joints(
     """Lock joints of a robot and of its recording.
 
     A joint that does not move, such as a finger, adds parameters that the recording does not
-    determine. Locked, its body is a part of the one that carries it. The parameters that are
-    identified for the smaller robot can be written to the description of the whole one, by
-    ``Identification.write_urdf``: locked links keep their inertias.
+    determine. If the joint is locked, its body becomes a part of the body that carries it.
+    ``Identification.write_urdf`` can write the parameters that are identified for the smaller
+    robot to the description of the whole robot: locked links keep their inertias.
 
     Parameters
     ----------

@@ -93,9 +93,10 @@ class BaseEstimate:
         value.
     excitation : tuple of str, length b
         "well", "weakly" or "not": whether the deviation is below 10 % of the parameter's size,
-        below 100 %, or above. The size is what is typical: for bodies, in a robot with bodies like
-        the described; for rotor inertia, friction and offsets, the description's value or else a
-        small part of the joint's median torque, or the estimate if that is larger.
+        below 100 %, or above. The size is a typical value: for bodies, in a robot with bodies like
+        the described bodies; for rotor inertia, friction and offsets, the value in the
+        description, otherwise a small part of the joint's median torque, or the estimate if it is
+        larger.
 
     Examples
     --------
@@ -150,9 +151,10 @@ class Identification:
     held_out : tuple of slice
         The blocks of samples on which ``joints`` compares torques.
     contact_dimension : int
-        3 or 6: what the contacts of the samples transmit.
+        3 if the contacts of the samples transmit a force, 6 if also a moment.
     undetermined : tuple of str
-        Base parameters that the recording does not determine, and motions that would.
+        Base parameters that the recording does not determine, and motions that would determine
+        them.
     warnings : tuple of str
     seconds : float
         Duration of the estimation [s].
@@ -269,8 +271,8 @@ class Identification:
     def write_drives(self, path: str | PathLike[str]) -> None:
         """Write a drives file, with parameters that a URDF cannot express.
 
-        These are rotor inertias, offsets, further friction, and what efforts are. Joints that were
-        locked are not in the file.
+        The file contains rotor inertias, offsets, further friction, and the meaning of efforts,
+        but no locked joints.
 
         Raises
         ------

@@ -63,7 +63,7 @@ class Samples:
     cutoff : float
         Cutoff frequency of the filter [Hz]; infinite without a filter.
     motion_noise : (3, nv) ndarray or None
-        Standard deviations of what the filter leaves of the noise of the measured motion: in
+        Standard deviations of the noise of the measured motion that remains after filtering: in
         positions (of joints with several coordinates, small motions), in velocities and in
         accelerations. None: not known, and taken as zero.
 

@@ -76,13 +76,14 @@ def identify(
     """Estimate the parameters of a robot from recordings of any kind and length.
 
     Recordings of up to a million states are read into memory, as ``dyn_ros.identify`` requires;
-    joints that were not recorded or do not move are locked, see ``dyn_ros.lock_joints``.
-    Longer ones, and all with ``workers`` or ``scheduler``, are processed in parts: a first estimate
-    from up to 16 of them is the result if these are all. Otherwise it decides about noise and
-    outliers, and the normal equations of all parts are added up. Where both are possible, the
-    estimates differ by less than a tenth of a standard deviation, and by less than a quarter where
-    friction turns over a distance much shorter than the motion. The errors of
-    ``Identification.joints`` are then of the first estimate, on all parts that it did not use.
+    joints that were not recorded or do not move are locked, see ``dyn_ros.lock_joints``. Longer
+    recordings, and all recordings with ``workers`` or ``scheduler``, are processed in parts. Up to
+    16 parts determine a first estimate, which is the result if there are no other parts.
+    Otherwise, the first estimate determines noise and outliers, and the normal equations of all
+    parts are added up. Both methods give estimates that differ by less than a tenth of a standard
+    deviation, or less than a quarter if ``friction_distance`` is much shorter than the motion. The
+    errors in ``Identification.joints`` are then errors of the first estimate, on all parts that it
+    did not use.
 
     Parameters
     ----------

@@ -54,8 +54,8 @@ class EffortDelay(NamedTuple):
     delay : float
         Delay of measured efforts behind the positions; negative: they lead [s].
     deviation : float
-        Standard deviation of the delay [s]. It includes errors of the model, as far as the delays
-        of joints differ because of them.
+        Standard deviation of the delay [s]. It includes errors of the model, as far as they make
+        the delays of joints differ.
     shares : (nv,) ndarray
         Part of each coordinate in the estimate, from 0 to 1.
     states : int

@@ -70,7 +70,7 @@ class EffortFault:
         Ratio of measured efforts to efforts that the model needs; NaN unless "sign" or
         "scale".
     message : str
-        What was found, and what would correct it.
+        Description of the fault and its remedy.
     """
 
     joint: str

@@ -35,11 +35,11 @@ _CHECK_PERIOD = 1.0  # s
 class EffortMonitor:
     """Finds faults of measured efforts while a robot moves.
 
-    Pass it each sample with the external efforts of a ``MomentumObserver``: together with the
-    measured efforts they are those that the model needs. A sample takes a few microseconds; once
-    per second a check takes a few milliseconds. The last minute counts; if it contains no fault,
-    also the last 20 s by themselves, without what was different before. A robot with a floating
-    base is compared only while nothing supports it.
+    Pass each sample to it, with the external efforts of a ``MomentumObserver``: measured plus
+    external efforts are the efforts that the model needs. A sample takes a few microseconds; once
+    per second, a check takes a few milliseconds. It examines the last minute and, if this contains
+    no fault, the last 20 s by themselves. A robot with a floating base is compared only while
+    nothing supports it.
 
     Parameters
     ----------

@@ -29,8 +29,8 @@ _NOISE = ("torque_noise", "velocity_noise", "disturbance_noise")
 class MomentumObserver:
     """Estimates the external efforts on the joints of a moving robot, sample by sample.
 
-    External efforts are those that the environment exerts on the joints; forces on the links
-    contribute J' f:
+    External efforts are the efforts that the environment exerts on the joints; forces f on the
+    links contribute J' f:
 
         M a + C v + g + friction = tau + external
 
@@ -54,8 +54,8 @@ class MomentumObserver:
         the filter above. "kalman": a Kalman filter of the momentum and of external efforts that
         walk at random, with a covariance (Wahrburg et al. 2018).
     friction : bool
-        Whether to subtract the friction of the model, see ``joint_friction``; here, it turns over
-        the ``friction_distance`` of drives.
+        Whether to subtract the friction of the model, as by ``joint_friction``, but with the
+        ``friction_distance`` of the drives.
     friction_velocity : float or (nv,) array_like
         Coulomb friction changes its sign linearly between minus and plus this velocity [rad/s,
         m/s]; choose about the noise of the velocity. Where ``model.drives.friction_velocity`` is

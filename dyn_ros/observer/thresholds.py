@@ -150,7 +150,7 @@ class CalibratedThresholds(Thresholds):
     peaks : (nv,) ndarray of int
         Number of independent peaks from which each tail was extrapolated.
     shape : (nv,) ndarray
-        Of the tails: 2 as of Gaussian noise, down to 1 for heavy ones.
+        Shape of each tail, from 2 for Gaussian noise down to 1 for heavy tails.
     duration : float
         [s].
     false_alarms : float
@@ -199,12 +199,12 @@ def calibrate_thresholds(
 ) -> CalibratedThresholds:
     """Compute thresholds for a rate of false alarms from a motion without contacts.
 
-    The robot should move as it will later, for a minute or more: what it does not do here, such as
-    faster motions, may cause false alarms. A part in proportion to speed is added where it makes
-    thresholds smaller on average. The tails are extrapolated as by Naess and Gaidai (2009). A
-    single event that no other effort predicts does not count: ``largest`` is then above 1. In
-    simulation, the rate on other time was half of the wanted one for Gaussian noise, and three
-    times for noise with exponential tails.
+    Record the robot for a minute or more, with motions like the later ones: motions that are not
+    in the recording, such as faster ones, may cause false alarms. A term in proportion to speed is
+    added if it makes thresholds smaller on average. The tails are extrapolated as by Naess and
+    Gaidai (2009). A single event that no other effort predicts does not count: ``largest`` is then
+    above 1. In simulation, the rate of false alarms in other motions was half of the wanted rate
+    for Gaussian noise, and three times the wanted rate for noise with exponential tails.
 
     Parameters
     ----------

@@ -51,9 +51,9 @@ class Recording:
     warnings : tuple of str
         What is wrong with the recording but does not make it unusable.
     contacts : tuple of str
-        Frames of which is known whether they are in contact with the environment.
+        Frames for which the recording states whether they touch the environment.
     in_contact : (n, number of contacts) ndarray or None
-        Whether each of them is, 0 or 1.
+        1 for each of these frames that is in contact, otherwise 0.
     table_time : (n,) ndarray or None
         Of a table that was read as it is: its time stamps [s]. Unlike states from messages, its
         rows may be corrupt at the beginning and the end.

@@ -40,7 +40,7 @@ def precompile(
     more : iterable of Entry
         Other compiled functions, such as ``dyn_ros.logs.kernels.KERNELS``.
     load : bool
-        Also load into this process what the cache contains. Otherwise the first call does, which
+        Also load cached functions into this process. Otherwise, the first call loads them, which
         takes some milliseconds.
 
     Returns
@@ -55,7 +55,7 @@ def precompile(
 
     Examples
     --------
-    Only what a controller calls, without the calls for batches:
+    Compile only the functions that a controller calls, without batches:
 
     >>> compiled = dyn_ros.precompile(["rnea", "crba"], batch=False, coupled=False)
     >>> set(compiled) <= {"rnea", "crba"}                     # empty if they were in the cache

@@ -110,8 +110,8 @@ class Model(ConfigurationSpace, Inertias):
         Parameters
         ----------
         xml : str, bytes or urdf_parser_py.urdf.Robot
-            The URDF. The checks and errors of a Robot are those of a text with its values. Only
-            what dynamics requires of its links and joints is read; it is not changed or kept.
+            The URDF. A Robot is checked like URDF text. It is neither changed nor kept; only the
+            elements of links and joints that dynamics requires are read.
         root_joint : None, "floating" or "planar"
             How the root link moves in the world; None: it is fixed.
         gravity : (3,) array_like
@@ -147,10 +147,11 @@ class Model(ConfigurationSpace, Inertias):
     def urdf_robot(self) -> Robot | None:
         """The URDF that was read, as a ``urdf_parser_py.urdf.Robot``; None if there is none.
 
-        It contains what dynamics requires: links with their inertias, joints with their origins,
-        axes, limits, dynamics and mimic rules; of fixed joints, only the origin. Visuals,
-        collisions, materials, transmissions and safety controllers are not read. ``effort`` and
-        ``velocity`` of a limit without them are None; urdf_parser_py does not write such a limit.
+        It contains the elements that dynamics requires: links with their inertias, joints with
+        their origins, axes, limits, dynamics and mimic rules; for fixed joints, only the origin.
+        Visuals, collisions, materials, transmissions and safety controllers are not read.
+        ``effort`` and ``velocity`` of a limit without them are None; urdf_parser_py does not write
+        such a limit.
 
         Numbers are those of the URDF, also if the model was changed since, by assigned inertias,
         payloads, locked joints (``reduced``) or frames, or is a ``chain`` of it. Use ``write_urdf``

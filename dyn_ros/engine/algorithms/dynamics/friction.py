@@ -31,8 +31,9 @@ def joint_friction(model: Model, v: ArrayLike, torque: ArrayLike | None = None) 
 
     From ``model.damping``, ``model.friction`` and ``model.drives``, whose documentation has the
     formula. The motors of a robot apply ``tau + joint_friction(model, v, tau)`` for
-    ``tau = rnea(model, data, q, v, a)``. At rest Coulomb friction is not determined by the state;
-    here it is zero. Friction turns at once, whatever ``friction_distance`` is.
+    ``tau = rnea(model, data, q, v, a)``. At rest, the state does not determine Coulomb friction,
+    and the function returns zero for it. ``friction_distance`` is ignored: friction changes its
+    sign with the velocity.
 
     Parameters
     ----------
