@@ -130,7 +130,7 @@ def test_a_node_runs_without_the_events_executor(client, start_process, arm, tmp
         "import sys\nsys.modules['rclpy.experimental'] = None\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    process = start_process()
+    process = start_process(staleness=60.0)
     nle, speak = client.listen(JointState, process.topic("dynamics/nle")), client.speaker(process)
     (answer,) = speak.ask(speak.message(arm.joint_names, POSITION, VELOCITY), nle)
     np.testing.assert_allclose(

@@ -216,8 +216,8 @@ def test_an_inactive_node_rejects_and_answers_again(client, start, arm):
     assert "Traceback" not in node.output()
 
 
-def test_bad_requests_without_end_neither_stop_nor_grow_the_node(client, start_process, arm):
-    node = start_process()
+def test_bad_requests_without_end_neither_stop_nor_grow_the_node(new_client, start_process, arm):
+    node, client = start_process(), new_client
     ask = asking(client, node.name)
     state = RobotState(name=list(arm.joint_names), position=Q.tolist())
     good = ask("get_jacobian", frame="tool", state=state)
