@@ -1,9 +1,10 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The examples for contributors: the algorithm, the node and the service work as described."""
+"""The examples for contributors work: an algorithm, a node, a service, a recording format."""
 
 import re
 import shutil
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -51,12 +52,14 @@ def contributed(tmp_path_factory):
     shutil.copytree(
         ROOT / "dyn_ros", folder / "dyn_ros", ignore=shutil.ignore_patterns("__pycache__")
     )
-    for before, language, code in SNIPPETS:
-        named = re.search(r"`(dyn_ros/\S+\.py)`", before)
+    for text, language, code in SNIPPETS:
+        named = re.search(r"`(dyn_ros/\S+\.py)`", text)
         if language == "python" and named:
             file = folder / named[1]
             if file.exists():  # a line where others of its kind are
-                code = re.sub(r"(\n(?=from \.))", "\n" + code, file.read_text(), count=1)
+                place = r"BY_MODULE = {\n" if code.startswith(" ") else r"\n(?=from \.)"
+                before, found, after = re.split(f"({place})", file.read_text(), maxsplit=1)
+                code = before + found + code + after
             file.write_text(code)
     return folder
 
@@ -90,6 +93,45 @@ def test_the_node_publishes_the_largest_torque(
     torque = dyn_ros.generalized_gravity(arm, dyn_ros.Data(arm), q)
     np.testing.assert_allclose(answer.effort, abs(torque).max(), rtol=1e-12)
     client.stop_listening(largest)
+
+
+def test_the_command_reads_the_format(contributed, tmp_path, arm):
+    pyarrow = pytest.importorskip("pyarrow.parquet", reason="no pyarrow: run `make test`")
+    from rclpy.serialization import serialize_message
+    from sensor_msgs.msg import JointState
+
+    stamps = range(10**9, 2 * 10**9, 10**7)
+    with (tmp_path / "recording.cdr").open("wb") as file:
+        for stamp in stamps:
+            message = JointState(name=arm.joint_names, position=[1e-9 * stamp] * 7)
+            message.header.stamp.sec, message.header.stamp.nanosec = divmod(stamp, 10**9)
+            content = serialize_message(message)
+            file.write(struct.pack("<qI", stamp, len(content)) + content)
+
+    def log(path, *options):
+        return subprocess.run(
+            [sys.executable, "-m", "dyn_ros", "log", path, "--robot", ARM7, *options],
+            cwd=contributed,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+
+    options = ("--compute", "gravity", "--out", tmp_path / "results")
+    result = log(tmp_path / "recording.cdr", *options)
+    assert result.returncode == 0, result.stderr
+    [path] = (tmp_path / "results").rglob("*.parquet")
+    gravity = pyarrow.read_table(path)
+    assert gravity["stamp"].to_pylist() == list(stamps)
+    q = np.repeat(1e-9 * np.array(stamps)[:, None], 7, axis=1)
+    expected = dyn_ros.generalized_gravity(arm, dyn_ros.Data(arm), q)
+    for k, name in enumerate(arm.joint_names):
+        np.testing.assert_allclose(
+            gravity[f"gravity.{name}"].to_numpy(), expected[:, k], rtol=1e-12, atol=1e-12
+        )
+    (tmp_path / "cut.cdr").write_bytes((tmp_path / "recording.cdr").read_bytes()[:-1])
+    assert "ends in the middle of a message" in log(tmp_path / "cut.cdr").stderr
+    assert ".cdr" in log(tmp_path / "missing.cdr").stderr
 
 
 def test_the_service_answers(arm):
