@@ -87,7 +87,7 @@ def layout_header() -> str:
             "TIP",
             "AXES",
             "STOP",
-            "MOST_PER_TIP",
+            "MAX_PER_TIP",
         )
     }
     numbers |= {f"HEADER_{name}": n for n, name in enumerate(model_file.HEADER)}

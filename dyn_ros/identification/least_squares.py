@@ -19,7 +19,7 @@ from ..drives.causes import (
     TorqueErrors,
     likely_causes,
 )
-from ..engine.algorithms.regressors.normal_equations import assembled
+from ..engine.algorithms.regressors.normal_equations import assemble
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.coordinates import is_actuated, is_linear
@@ -213,7 +213,7 @@ class Problem(NamedTuple):
         WW, Wy = sums.WW * noise[:, None, None] ** -2, sums.Wy * noise[:, None] ** -2
         if WW.shape[1] == len(self.unknowns):  # rows are combined
             return WW.sum(axis=0), Wy.sum(axis=0)
-        return assembled(WW, Wy, self.unknowns.bodies)
+        return assemble(WW, Wy, self.unknowns.bodies)
 
     def _solve(self, sums: Equations, noise: Array) -> tuple[Array, Array, np.ndarray]:
         """Return values, the inverse of the normal equations, and a mask of determined values."""

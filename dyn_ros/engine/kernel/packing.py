@@ -305,11 +305,11 @@ def increase(a, k, x):
 
 
 @kernel
-def clear_padding(r, k):
-    """Set entry k to zero in the lanes beyond the last state of a batch."""
+def clear_padding(r, field, k):
+    """Set entry k of a field to zero in the lanes beyond the last state of a batch."""
     if holds_lanes(r.work):
         for lane in range(load(r.call_ints, NSTATES), LANES):
-            store_lane(r.work, k, lane, 0.0)
+            store_lane(r.work, offset(r, field) + k, lane, 0.0)
 
 
 @kernel

@@ -113,7 +113,7 @@ static int check_constraints(const dyn_ros_model *model, const int *tips, const 
     if (tips[k] < 0 || tips[k] >= model->nframes || joint_of(model, tips[k]) < 0) return DYN_ROS_NO_SUCH_FRAME;
     if (axes && (axes[k] < -1 || axes[k] >= model->nframes)) return DYN_ROS_NO_SUCH_FRAME;
     for (int j = 0; j < rows; j++) rows_of_tip += tips[j] == tips[k];
-    if (rows_of_tip > CONSTRAINTS_MOST_PER_TIP) return DYN_ROS_TOO_MANY;
+    if (rows_of_tip > CONSTRAINTS_MAX_PER_TIP) return DYN_ROS_TOO_MANY;
   }
   return DYN_ROS_OK;
 }

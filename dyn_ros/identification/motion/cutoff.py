@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...engine.algorithms import normal_equations
-from ...engine.algorithms.regressors.normal_equations import assembled
+from ...engine.algorithms.regressors.normal_equations import assemble
 from ...engine.call.data import Data
 from ...engine.kernel.types import Array
 from ...engine.model.coordinates import JointSlices, is_actuated, joint_slices
@@ -174,7 +174,7 @@ def _weighted(
     weights = np.zeros(model.nv)
     weights[joints] = 1.0 / variance[joints]
     sums = [
-        assembled(matrix * weights[:, None, None], vector * weights[:, None], 10 * model.njoints)
+        assemble(matrix * weights[:, None, None], vector * weights[:, None], 10 * model.njoints)
         for matrix, vector in zip(H, g)
     ]
     return np.array([A for A, _ in sums]), np.array([b for _, b in sums])

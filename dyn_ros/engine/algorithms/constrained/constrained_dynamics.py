@@ -15,23 +15,24 @@ from . import constraints, vereshchagin
 
 
 @kernel
-def turn_directions(r, n):
-    """Compute alpha of run n: its directions, expressed in the root frame.
+def rotate_directions(r, n):
+    """Compute alpha of run n, its directions expressed in the root frame.
+
+        alpha = [R 0; 0 R] directions
 
     Reads DIRECTIONS, ROTATION; writes ALPHA.
     """
     R, m = constraints.run_axes(r, n), nconstraints(r)
+    D, alpha = matrix_of_width(r, DIRECTIONS, m), matrix_of_width(r, ALPHA, m)
     for k in range(constraints.run_start(r, n), constraints.run_stop(r, n)):
-        for part in range(2):
-            a = k + 3 * part * m
-            d, s = offset(r, DIRECTIONS) + a, offset(r, ALPHA) + a
-            x = rotate(R, (load(r.work, d), load(r.work, d + m), load(r.work, d + 2 * m)))
+        for i in (0, 3):  # linear and angular rows
+            x = rotate(R, (element(r, D, i, k), element(r, D, i + 1, k), element(r, D, i + 2, k)))
             for c in range(3):
-                store(r.work, s + c * m, x[c])
+                set_element(r, alpha, i + c, k, x[c])
 
 
 @kernel
-def make_spatial(r, n):
+def set_spatial_accelerations(r, n):
     """Compute beta of run n: the desired accelerations, including the root's, as spatial ones.
 
         beta = alpha' (a - w x v)
@@ -45,8 +46,8 @@ def make_spatial(r, n):
         constraints.tip_translation(r, n),
         motion(r, BODY_VELOCITY, constraints.tip_joint(r, n)),
     )
-    against_gravity = vector(r, LINK_ACCELERATION, 0)
-    shift = Motion(add(against_gravity, cross(v.linear, v.angular)), zero3(v.linear[0]))
+    root_acceleration = vector(r, LINK_ACCELERATION, 0)
+    shift = Motion(add(root_acceleration, cross(v.linear, v.angular)), zero3(v.linear[0]))
     for k in range(constraints.run_start(r, n), constraints.run_stop(r, n)):
         set_entry(r, BETA, k, entry(r, DESIRED, k) + power(vereshchagin.unit_force(r, k), shift))
 
@@ -61,8 +62,8 @@ def set_constraints(r):
     zero_unless_input(r, TAU_IN)
     zero_unless_input(r, DESIRED)
     for n in range(constraints.nruns(r)):
-        turn_directions(r, n)
-        make_spatial(r, n)
+        rotate_directions(r, n)
+        set_spatial_accelerations(r, n)
 
 
 @algorithm(
@@ -139,7 +140,7 @@ def constrained_dynamics(
     >>> np.allclose(dyn_ros.aba(model, data, q, 0.0 * v, send), motion.ddq)
     True
     """
-    table, directions = constraints.constraint_table(
+    options, directions = constraints.constraint_options(
         model,
         data,
         "frame",
@@ -153,5 +154,5 @@ def constrained_dynamics(
     if isinstance(f_ext, dict):
         f_ext = model.external_forces(f_ext)
     return constrained_dynamics.call(
-        model, data, threads, table, q, v, directions, accelerations, tau, f_ext
+        model, data, threads, options, q, v, directions, accelerations, tau, f_ext
     )

@@ -14,15 +14,15 @@ from ...kernel.vocabulary import *
 from ..dynamics import aba
 from ..dynamics.cholesky import pivot, solve_inward, solve_outward
 from ..dynamics.crba import COMPOSITE
-from ..dynamics.minverse import load_forces
+from ..dynamics.minverse import force_vectors
 from ..kinematics import root_axes as ra
 from .semidefinite import WIDTH, absolute, clear_rows
 
 UNIT_FORCES = field("_unit_forces", (6, WIDTH))  # about the origin of a joint; a column each
-TRUNK_FORCES = field("_trunk_forces", (6, WIDTH))  # where all come together
+TRUNK_FORCES = field("_trunk_forces", (6, WIDTH))  # the sums where all branches meet
 ELIMINATED = field("_eliminated", ("nv", WIDTH))  # U^-1 J'
 EXCESS = field("_excess", ("constraints",))  # error of the free motion
-SCALED = field("_scaled", ("nv", WIDTH))  # the same times D^-1/2
+SCALED = field("_scaled", ("nv", WIDTH))  # D^-1/2 U^-1 J'
 COUPLING = field("_coupling", (WIDTH, WIDTH))  # J M^-1 J'; rows are written by threes
 COLUMN = field("_column", ("nv",))
 FORCE = field("_force_root", ("rows", 6))
@@ -30,34 +30,42 @@ FORCE = field("_force_root", ("rows", 6))
 
 @kernel
 def store_unit_force(r, k, f):
-    """Store the unit force of constraint k, about the origin of the joint that it acts on.
+    """Store the unit force of constraint k, about the origin of the joint on whose body it acts.
 
     Writes UNIT_FORCES.
     """
-    a = offset(r, UNIT_FORCES) + k
-    for x in range(3):
-        store(r.work, a + WIDTH * x, f.linear[x])
-        store(r.work, a + WIDTH * (3 + x), f.angular[x])
+    columns = matrix_of_width(r, UNIT_FORCES, WIDTH)
+    for c in range(3):
+        set_element(r, columns, c, k, f.linear[c])
+        set_element(r, columns, 3 + c, k, f.angular[c])
 
 
 @kernel
 def add_to_trunk(r, k, count, f):
-    """Add unit forces to those that reach the trunk."""
-    for x in range(3):
-        a = offset(r, TRUNK_FORCES) + WIDTH * x + k
-        increase_simd(r, a, count, f.linear[x])
-        increase_simd(r, a + 3 * WIDTH, count, f.angular[x])
+    """Add unit forces in columns k, k + 1, ... to those that reach the trunk.
+
+    Writes TRUNK_FORCES.
+    """
+    columns = matrix_of_width(r, TRUNK_FORCES, WIDTH)
+    for c in range(3):
+        add_to_elements(r, columns, c, k, count, f.linear[c])
+        add_to_elements(r, columns, 3 + c, k, count, f.angular[c])
 
 
 @kernel
-def increase_simd(r, k, count, x):
-    """Add a vector to adjacent numbers at an offset."""
-    store_simd(r.work, k, count, load_simd(r.work, k, count) + x)
+def eliminate_velocity(r, f, j, x):
+    """Return the force that remains of f if velocity j gives way to it, with x = S_j' f.
+
+        f - U_j D_j^-1 x
+
+    Reads U, DINV.
+    """
+    return force_sub(f, force_scale(x * entry(r, aba.DINV, j), force(r, aba.U, j)))
 
 
 @kernel
 def propagate(r, forces, joint, end, start, stop, eliminating, moving):
-    """Propagate the unit forces of constraints ``start`` to ``stop`` from a joint to ``end``.
+    """Propagate unit forces of constraints ``start`` to ``stop``, a field, from a joint to ``end``.
 
         X_jk = S_j' f_k
         f_k = f_k - U_j D_j^-1 X_jk         if eliminating
@@ -68,27 +76,22 @@ def propagate(r, forces, joint, end, start, stop, eliminating, moving):
     reaches the end, unless it is the root, is added to the forces on the trunk. If moving, the
     excess is increased by the power of the forces on the bias accelerations.
 
-    Reads FROM_PARENT, COLUMNS, LINK_ACCELERATION, BIAS, U, DINV, forces; writes EXCESS.
+    Reads FROM_PARENT, COLUMNS, LINK_ACCELERATION, BIAS, U, DINV, forces; writes TRUNK_FORCES,
+    ELIMINATED, EXCESS.
     """
-    X_, b_ = offset(r, ELIMINATED), offset(r, EXCESS)
+    X, columns = matrix_of_width(r, ELIMINATED, WIDTH), matrix_of_width(r, forces, WIDTH)
     for k in range(start, stop, simd_width(r.work)):
         count = stop - k
-        f = load_forces(r, forces + k, WIDTH, count)
-        b = load_simd(r.work, b_ + k, count) if moving else lift(0.0, f.linear[0])
+        f = force_vectors(r, columns, k, count)
+        b = entries(r, EXCESS, k, count) if moving else lift(0.0, f.linear[0])
         i = joint
         while i > end:
             for c in range(ncolumns(r, i) - 1, -1, -1):
                 j = idx_v(r, i) + c
                 x = ra.dot_column(r, i, c, f)
-                increase_simd(r, X_ + WIDTH * j + k, count, x)
+                add_to_elements(r, X, j, k, count, x)
                 if eliminating:
-                    f = force_sub(
-                        f,
-                        force_scale(
-                            x * entry(r, aba.DINV, j),
-                            force(r, aba.U, j),
-                        ),
-                    )
+                    f = eliminate_velocity(r, f, j, x)
             if moving:
                 b = b + power(f, motion(r, aba.BIAS, i))
             f = force_moved(ra.from_parent(r, i), f)
@@ -96,16 +99,16 @@ def propagate(r, forces, joint, end, start, stop, eliminating, moving):
         if eliminating and end > 0:
             add_to_trunk(r, k, count, f)
         if moving:
-            last = motion(r, aba.LINK_ACCELERATION, 0)
+            root = motion(r, aba.LINK_ACCELERATION, 0)
             if end == 0:
-                b = b + power(f, last)
-            store_simd(r.work, b_ + k, count, b)
+                b = b + power(f, root)
+            set_entries(r, EXCESS, k, count, b)
 
 
 @kernel
 def clear_eliminated(r):
     """Clear the columns of U^-1 J'. Writes ELIMINATED."""
-    clear_rows(r, nv(r), nconstraints(r), offset(r, ELIMINATED))
+    clear_rows(r, nv(r), nconstraints(r), ELIMINATED)
 
 
 # --- with the factor of M, if mimic joints couple branches
@@ -160,7 +163,7 @@ def store_pivots(r):
 
 @kernel
 def eliminate_columns(r):
-    """Replace J' with U^-1 J', column by column. Reads L; writes ELIMINATED, COLUMN."""
+    """Replace J' with U^-1 J' = L^-T J', column by column. Reads L; writes ELIMINATED, COLUMN."""
     X = matrix_of_width(r, ELIMINATED, WIDTH)
     for k in range(nconstraints(r)):
         for j in range(nv(r)):
@@ -202,23 +205,24 @@ def last_velocity(r, i):
 
 
 @kernel
-def is_common(r, j, other):
-    """Return True if velocity j also moves the body of velocity ``other``; -1 for no body."""
-    return j <= other and other < velocity_end(r, j)
+def is_common(r, j, k):
+    """Return True if velocity j also moves the body of velocity k; -1 for no body."""
+    return j <= k and k < velocity_end(r, j)
 
 
 @kernel
 def scale_eliminated(r):
     """Compute D^-1/2 U^-1 J', which makes J M^-1 J' symmetric to the last bit.
 
+        R = |D|^-1/2 U^-1 J'
+
     Reads DINV, ELIMINATED; writes SCALED.
     """
-    X, Y = offset(r, ELIMINATED), offset(r, SCALED)
+    X, R = matrix_of_width(r, ELIMINATED, WIDTH), matrix_of_width(r, SCALED, WIDTH)
     for j in range(nv(r)):
         s = sqrt(absolute(entry(r, aba.DINV, j)))
         for k in range(0, nconstraints(r), simd_width(r.work)):
-            at = WIDTH * j + k
-            store_simd(r.work, Y + at, SIMD_WIDTH, s * load_simd(r.work, X + at, SIMD_WIDTH))
+            set_elements(r, R, j, k, SIMD_WIDTH, s * elements(r, X, j, k, SIMD_WIDTH))
 
 
 @kernel
@@ -228,20 +232,21 @@ def add_three(total, a, x):
 
 
 @kernel
-def add_path(r, x, y, A, B, count, first, other):
+def add_path(r, x, y, A, B, count, first, second):
     """Add three rows of A' B to two vectors of columns, for the velocities of a path.
 
+        x = x + sum of a_j b_j              a_j, b_j: numbers of row j of A and B
+
     The path starts at velocity ``first`` and ends at the root, or where it meets the path of
-    velocity ``other``, if that is not -1.
+    velocity ``second``, if that is not -1.
 
     Reads A, B.
     """
-    j = first
-    while j >= 0 and not is_common(r, j, other):
-        k, d, b = A.start + A.step * j, A.across, B.start + B.step * j
-        a = (load(r.work, k), load(r.work, k + d), load(r.work, k + 2 * d))
-        x = add_three(x, a, load_simd(r.work, b, count))
-        y = add_three(y, a, load_simd(r.work, b + simd_width(r.work), count - simd_width(r.work)))
+    j, width = first, simd_width(r.work)
+    while j >= 0 and not is_common(r, j, second):
+        a = (element(r, A, j, 0), element(r, A, j, 1), element(r, A, j, 2))
+        x = add_three(x, a, elements(r, B, j, 0, count))
+        y = add_three(y, a, elements(r, B, j, width, count - width))
         j = velocity_parent(r, j)
     return x, y
 
@@ -250,9 +255,11 @@ def add_path(r, x, y, A, B, count, first, other):
 def product_along(r, A, B, count, first, second):
     """Return three rows of A' B in two vectors of columns, for the velocities of one or two bodies.
 
+        C_ik = sum of A_ji B_jk over the velocities j that move one of the bodies
+
     Reads A, B.
     """
-    zero = lift(0.0, load_simd(r.work, B.start, count))
+    zero = lift(0.0, elements(r, B, 0, 0, count))
     x = (zero, zero, zero)
     x, y = add_path(r, x, x, A, B, count, first, -1)
     return add_path(r, x, y, A, B, count, second, first)
@@ -266,56 +273,49 @@ def couple(r, start, stop, first, second):
 
     Reads SCALED; writes COUPLING.
     """
-    m, C, Y, width = (
-        nconstraints(r),
-        offset(r, COUPLING),
-        offset(r, SCALED),
-        simd_width(r.work),
-    )
+    G, R = matrix_of_width(r, COUPLING, WIDTH), matrix_of_width(r, SCALED, WIDTH)
+    m, width = nconstraints(r), simd_width(r.work)
     for k in range(start, stop, 3):
         for i in range(0, stop if is_batch(r) else m, 2 * width):
             x, y = product_along(
-                r, matrix_at(Y + k, WIDTH), matrix_at(Y + i, WIDTH), 2 * SIMD_WIDTH, first, second
+                r, columns_from(R, k), columns_from(R, i), 2 * SIMD_WIDTH, first, second
             )
             for t in range(3):
-                row = C + WIDTH * (k + t) + i
-                store_simd(r.work, row, SIMD_WIDTH, x[t])
+                set_elements(r, G, k + t, i, SIMD_WIDTH, x[t])
                 if i + width < m:
-                    store_simd(r.work, row + width, SIMD_WIDTH, y[t])
+                    set_elements(r, G, k + t, i + width, SIMD_WIDTH, y[t])
                 if is_batch(r) and k + t < m:
-                    store_simd(r.work, C + WIDTH * i + k + t, 1, x[t])
+                    set_elements(r, G, i, k + t, 1, x[t])
                     if i + width < m:
-                        store_simd(r.work, C + WIDTH * (i + width) + k + t, 1, y[t])
+                        set_elements(r, G, i + width, k + t, 1, y[t])
 
 
 @kernel
 def add_free_motion(r, torque):
-    """Add J M^-1 tau to the excess, with U^-1 tau at the offset ``torque``.
+    """Add J M^-1 tau to the excess, with U^-1 tau in the field ``torque``.
 
         J M^-1 tau = (U^-1 J')' D^-1 (U^-1 tau)
 
     Reads DINV, ELIMINATED, torque; writes EXCESS.
     """
-    m, b, X = nconstraints(r), offset(r, EXCESS), offset(r, ELIMINATED)
+    m, X = nconstraints(r), matrix_of_width(r, ELIMINATED, WIDTH)
     for k in range(0, m, simd_width(r.work)):
-        total = load_simd(r.work, b + k, m - k)
+        total = entries(r, EXCESS, k, m - k)
         for j in range(nv(r)):
-            x = entry(r, aba.DINV, j) * load(r.work, torque + j)
-            total = total + x * load_simd(r.work, X + WIDTH * j + k, SIMD_WIDTH)
-        store_simd(r.work, b + k, m - k, total)
+            x = entry(r, aba.DINV, j) * entry(r, torque, j)
+            total = total + x * elements(r, X, j, k, SIMD_WIDTH)
+        set_entries(r, EXCESS, k, m - k, total)
 
 
 @kernel
 def eliminated_times(r, x, y, s):
-    """Set the numbers at offset y to s U^-1 J' x, with x the constraints' numbers at an offset.
+    """Set the field y to s U^-1 J' x, with x a field of numbers of the constraints.
 
     Reads DINV, ELIMINATED, x; writes y.
     """
-    zero = lift(0.0, entry(r, aba.DINV, 0))
+    X, zero = matrix_of_width(r, ELIMINATED, WIDTH), lift(0.0, entry(r, aba.DINV, 0))
     for j in range(nv(r)):
         total = zero
         for k in range(nconstraints(r)):
-            total = total + load(r.work, x + k) * load(
-                r.work, offset(r, ELIMINATED) + WIDTH * j + k
-            )
-        store(r.work, y + j, s * total)
+            total = total + entry(r, x, k) * element(r, X, j, k)
+        set_entry(r, y, j, s * total)

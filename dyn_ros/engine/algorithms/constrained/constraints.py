@@ -2,53 +2,57 @@
 # SPDX-License-Identifier: Apache-2.0
 """The options of a constrained call: tips, policy, priority.
 
-They are stored in a table of integers, which is created once for each combination and cached in
-``Data``. The address of the table is an option of the call and holds the table in memory, also
-in a part of a batch that runs on after Ctrl-C. Consecutive constraints on the same tip form a run.
+They are stored in an array of integers, which is created once for each combination and cached in
+``Data``. Its address is an option of the call and holds the array in memory, also in a part of a
+batch that runs on after Ctrl-C. Consecutive constraints on the same tip form a run.
 """
 
 import contextlib
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...call.data import Data
 from ...kernel.names import listed
-from ...kernel.types import Array, Scalar
+from ...kernel.types import Array, ArrayLike, Scalar
 from ...kernel.validation import as_array, finite_number, require_model
 from ...kernel.vocabulary import *
 from ...model.frames import frame_number
+from ...model.model import Model
 from ..kinematics.root_axes import ROTATION
 from .semidefinite import ABSOLUTE, DAMPED, RELATIVE
 
 POLICY, TOLERANCE, OPPOSED, NRUNS, RUNS = range(5)
-TIP, AXES, STOP = range(3)  # of a run: frames, index of the next constraint
-RUN = 3
+"""Indices of the integers; RUNS is the first integer of the runs."""
+TIP, AXES, STOP = range(3)
+"""Indices of the integers of a run: two frames, end of the constraints."""
+RUN = 3  # integers of a run
 EXTERNAL, FEEDFORWARD = 1, 2  # bits of OPPOSED
 ROOT_AXES = -1
 
-POLICIES = {  # name -> number, default tolerance
+POLICIES = {  # number, default tolerance
     "relative": (RELATIVE, 1e-12),
     "absolute": (ABSOLUTE, 1e-14),
     "damped": (DAMPED, 1e-6),
 }
-PRIORITIES = {  # name -> what the constraints oppose
+PRIORITIES = {  # bits of the forces that the constraints oppose
     "constraint": EXTERNAL | FEEDFORWARD,
     "external_force": FEEDFORWARD,
     "feedforward": EXTERNAL,
     "equal": 0,
 }
-MOST_PER_TIP = 6
+MAX_PER_TIP = 6
 Frames: TypeAlias = str | int | Sequence[str | int]
 Singularity: TypeAlias = Literal["relative", "absolute", "damped"]
 Priority: TypeAlias = Literal["constraint", "external_force", "feedforward", "equal"]
-_KEPT = 64  # tables that a Data keeps
+MAX_CACHED_OPTIONS = 64  # entries per Data
 
 
 @kernel
 def setting(r, k):
-    """Return integer k of the table."""
+    """Return integer k of the options, such as ``POLICY``."""
     return load(integers_at(option(r, CONSTRAINTS)), k)
 
 
@@ -84,7 +88,9 @@ def tip_joint(r, n):
 
 @kernel
 def tip_translation(r, n):
-    """Return the vector from that joint's origin to the tip's origin, expressed in the root frame.
+    """Return the vector from the joint of tip n to the tip's origin, expressed in the root frame.
+
+        p = R t
 
     Reads ROTATION.
     """
@@ -94,7 +100,9 @@ def tip_translation(r, n):
 
 @kernel
 def run_axes(r, n):
-    """Return the rotation from the frame of the directions of run n to the root frame.
+    """Return the rotation from the axes of the directions of run n to the root frame.
+
+        R = R_joint R_frame
 
     Reads ROTATION.
     """
@@ -122,7 +130,7 @@ class ConstrainedMotion(NamedTuple):
 
 
 def as_motion(results: Sequence) -> ConstrainedMotion:
-    """Convert the results of a kernel to the public result."""
+    """Return the public result of a kernel's results."""
     ddq, nu, constraint, total, forces, accelerations, rank = results
     return ConstrainedMotion(
         ddq,
@@ -135,34 +143,36 @@ def as_motion(results: Sequence) -> ConstrainedMotion:
     )
 
 
-class ConstraintTable(int):
-    """The address of the integers that a kernel reads; it keeps them in memory while it exists."""
+class ConstraintOptions(int):
+    """Address of the integers that a kernel reads, which it keeps in memory while it exists."""
 
     numbers: NDArray[np.int64]
 
 
-def _choice(name, value, known):
+def _choice(name: str, value: object, choices: dict[str, Any]) -> Any:
+    """Return the entry of a choice by name, or raise a ValueError."""
     try:
-        return known[value]
+        return choices[value]  # type: ignore[index]
     except (KeyError, TypeError):
         raise ValueError(
-            f"{name}: expected {listed(known, write=repr)}, got {value!r:.80}"
+            f"{name}: expected {listed(choices, write=repr)}, got {value!r:.80}"
         ) from None
 
 
-def moving_frames(model):
-    """The names of the frames that a joint moves, for an error."""
-    return listed(known.name for known in model.tree.frames if known.parent >= 0)
+def moving_frames(model: Model) -> str:
+    """Return the names of the frames that a joint moves, for an error."""
+    return listed(frame.name for frame in model.tree.frames if frame.parent >= 0)
 
 
-def moving_index(model, name, frame):
+def moving_index(model: Model, name: str, frame: str | int) -> int:
+    """Return the index of a frame that a joint moves, or raise a ValueError."""
     index = frame_number(model, frame, name)
     if model.tree.frames[index].parent < 0:
         raise ValueError(f"{name}: no joint moves {frame!r}; available: {moving_frames(model)}")
     return index
 
 
-def _for_each(name, frames, m):
+def _frame_of_each_constraint(name: str, frames: Any, m: int) -> Sequence[Any]:
     """Return a frame for each of m constraints."""
     if not isinstance(frames, tuple):
         return [frames] * m
@@ -173,26 +183,35 @@ def _for_each(name, frames, m):
     return frames
 
 
-def table(model, name, tip, axes, m, singularity, tolerance, priority):
-    """Build the table of options for a kernel, int64 (n,); its tolerance is stored as a float64.
+def packed_options(
+    model: Model,
+    name: str,
+    tip: Frames | None,
+    axes: Frames | None,
+    m: int,
+    singularity: Singularity,
+    tolerance: float | None,
+    priority: Priority,
+) -> NDArray[np.int64]:
+    """Return the options for a kernel, int64 (n,); the tolerance is stored as a float64.
 
     ``tip`` and ``axes`` are frames, one for all m constraints or one for each; None is the root
-    frame. ``name`` is what errors call ``tip``.
+    frame. ``name`` is the name of ``tip`` in errors.
     """
-    policy, usual = _choice("singularity", singularity, POLICIES)
+    policy, default_tolerance = _choice("singularity", singularity, POLICIES)
     opposed = _choice("priority", priority, PRIORITIES)
     if tolerance is not None and tolerance < 0.0:
         raise ValueError(f"tolerance: expected a number >= 0, got {tolerance}")
-    tips = [moving_index(model, name, frame) for frame in _for_each(name, tip, m)]
-    turns = [
+    tips = [moving_index(model, name, frame) for frame in _frame_of_each_constraint(name, tip, m)]
+    axes_frames = [
         ROOT_AXES if frame is None else frame_number(model, frame, "axes")
-        for frame in _for_each("axes", axes, m)
+        for frame in _frame_of_each_constraint("axes", axes, m)
     ]
     runs: list[tuple[int, ...]] = []
-    for k, run in enumerate(zip(tips, turns)):
-        if tips.count(run[TIP]) > MOST_PER_TIP:
+    for k, run in enumerate(zip(tips, axes_frames)):
+        if tips.count(run[TIP]) > MAX_PER_TIP:
             raise ValueError(
-                f"{name}: expected at most {MOST_PER_TIP} constraints on a tip, got "
+                f"{name}: expected at most {MAX_PER_TIP} constraints on a tip, got "
                 f"{tips.count(run[TIP])} on {model.frame_names[run[TIP]]!r}"
             )
         if runs and runs[-1][:STOP] == run:
@@ -200,13 +219,13 @@ def table(model, name, tip, axes, m, singularity, tolerance, priority):
         runs.append((*run, k + 1))
     numbers = np.array([policy, 0, opposed, len(runs), *np.ravel(runs)], np.int64)
     numbers[TOLERANCE : TOLERANCE + 1].view(np.float64)[0] = (
-        usual if tolerance is None else tolerance
+        default_tolerance if tolerance is None else tolerance
     )
     return numbers
 
 
-def _hashable(frames):
-    """Convert several frames to a tuple."""
+def _hashable(frames: Any) -> Any:
+    """Return several frames as a tuple, others unchanged."""
     if isinstance(frames, str):
         return frames
     try:
@@ -215,23 +234,36 @@ def _hashable(frames):
         return frames
 
 
-def constraint_table(model, data, name, tip, axes, directions, singularity, tolerance, priority):
-    """The table of a call, from ``Data`` or new, and its directions (name, value) as an array."""
+def constraint_options(
+    model: Model,
+    data: Data,
+    name: str,
+    tip: Frames,
+    axes: Frames | None,
+    directions: tuple[str, ArrayLike],
+    singularity: Singularity,
+    tolerance: float | None,
+    priority: Priority,
+) -> tuple[ConstraintOptions, Array]:
+    """Return the options of a call, from ``Data`` or new, and its directions as an array.
+
+    ``directions`` are the name of the argument and its value, ``name`` is the name of ``tip``.
+    """
     # The call reports a Data of another model.
-    kept = data._packed_constraints if getattr(data, "model", None) is model else {}
+    cache = data._packed_constraints if getattr(data, "model", None) is model else {}
     argument, array = directions
     if type(array) is np.ndarray:
         with contextlib.suppress(KeyError, TypeError, IndexError):
-            return kept[tip, axes, array.shape[-1], singularity, tolerance, priority], array
+            return cache[tip, axes, array.shape[-1], singularity, tolerance, priority], array
     array, _ = as_array(require_model(model), argument, (6, "constraints"), array)
     if tolerance is not None:
         tolerance = finite_number("tolerance", tolerance)
     key = (_hashable(tip), _hashable(axes), array.shape[-1], singularity, tolerance, priority)
     with contextlib.suppress(KeyError, TypeError):
-        return kept[key], array
-    numbers = table(model, name, *key)
-    if len(kept) >= _KEPT:
-        kept.clear()
-    new = kept[key] = ConstraintTable(numbers.ctypes.data)
-    new.numbers = numbers
-    return new, array
+        return cache[key], array
+    numbers = packed_options(model, name, *key)
+    if len(cache) >= MAX_CACHED_OPTIONS:
+        cache.clear()
+    options = cache[key] = ConstraintOptions(numbers.ctypes.data)
+    options.numbers = numbers
+    return options, array

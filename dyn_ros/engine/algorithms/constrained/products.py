@@ -1,21 +1,20 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Products of dense matrices in a workspace, in blocks of six rows and three vectors of columns."""
+"""Products of dense matrices in a workspace, in blocks of six rows and three SIMD vectors."""
 
 from ...kernel.vocabulary import *
 
 
 @kernel
 def load_six(r, A, j, i):
-    """Return numbers i to i + 5 of row j. Reads A."""
-    k, d = A.start + A.step * j + A.across * i, A.across
+    """Return A[j, i] to A[j, i + 5]. Reads A."""
     return (
-        load(r.work, k),
-        load(r.work, k + d),
-        load(r.work, k + 2 * d),
-        load(r.work, k + 3 * d),
-        load(r.work, k + 4 * d),
-        load(r.work, k + 5 * d),
+        element(r, A, j, i),
+        element(r, A, j, i + 1),
+        element(r, A, j, i + 2),
+        element(r, A, j, i + 3),
+        element(r, A, j, i + 4),
+        element(r, A, j, i + 5),
     )
 
 
@@ -40,36 +39,44 @@ def scale_six(s, x):
 
 @kernel
 def store_six(r, C, s, x, i, rows, k, count):
-    """Store s x in a vector of columns of rows i to i + 5. Writes C."""
+    """Store s x in rows i to i + 5 of C, in a vector of columns from k on. Writes C."""
     for t in range(6):
         if i + t < rows:
-            store_simd(r.work, C.start + C.step * (i + t) + C.across * k, count, s * x[t])
+            set_elements(r, columns_from(C, k), i + t, 0, count, s * x[t])
 
 
 @kernel
 def zero_six(r, C):
     """Return six zeros of the type of the numbers of C. Reads C."""
-    zero = lift(0.0, load_simd(r.work, C.start, 1))
+    zero = lift(0.0, elements(r, C, 0, 0, 1))
     return zero, zero, zero, zero, zero, zero
 
 
 @kernel
 def add_block(r, x, A, B, inner, i, k, count):
-    """Return x plus rows i to i + 5 of A' B, in a vector of columns. Reads A, B."""
+    """Return x plus rows i to i + 5 of A' B, in a vector of columns from k on.
+
+        x_i = x_i + sum of A_ji B_jk over j < inner
+
+    Reads A, B.
+    """
     for j in range(inner):
-        x = add_six(x, load_six(r, A, j, i), load_simd(r.work, B.start + B.step * j + k, count))
+        x = add_six(x, load_six(r, A, j, i), elements(r, B, j, k, count))
     return x
 
 
 @kernel
 def add_blocks(r, x, y, z, A, B, inner, i, k, count):
-    """Return x, y and z plus rows i to i + 5 of A' B, in three vectors of columns. Reads A, B."""
+    """Return x, y and z plus rows i to i + 5 of A' B, in three vectors of columns from k on.
+
+    Reads A, B.
+    """
     width = simd_width(r.work)
     for j in range(inner):
-        a, b = load_six(r, A, j, i), B.start + B.step * j + k
-        x = add_six(x, a, load_simd(r.work, b, count))
-        y = add_six(y, a, load_simd(r.work, b + width, count - width))
-        z = add_six(z, a, load_simd(r.work, b + 2 * width, count - 2 * width))
+        a = load_six(r, A, j, i)
+        x = add_six(x, a, elements(r, B, j, k, count))
+        y = add_six(y, a, elements(r, B, j, k + width, count - width))
+        z = add_six(z, a, elements(r, B, j, k + 2 * width, count - 2 * width))
     return x, y, z
 
 
@@ -77,7 +84,7 @@ def add_blocks(r, x, y, z, A, B, inner, i, k, count):
 def combine(r, C, s, A, B, inner, s2, A2, B2, inner2, rows, columns):
     """Set C to s A' B + s2 A2' B2, with s and s2 of 1 or -1.
 
-    A is inner x rows, B is inner x columns; kernels may read five numbers behind A and A2, and two
+    A is inner x rows, B is inner x columns. Up to five numbers behind A and A2 are read, and two
     vectors behind B and B2.
 
     Reads A, A2, B, B2; writes C.
@@ -88,18 +95,8 @@ def combine(r, C, s, A, B, inner, s2, A2, B2, inner2, rows, columns):
             count, x = columns - k, zero_six(r, C)
             if count > width:
                 x, y, z = add_blocks(r, x, x, x, A, B, inner, i, k, count)
-                x, y, z = add_blocks(
-                    r,
-                    scale_six(t, x),
-                    scale_six(t, y),
-                    scale_six(t, z),
-                    A2,
-                    B2,
-                    inner2,
-                    i,
-                    k,
-                    count,
-                )
+                x, y, z = scale_six(t, x), scale_six(t, y), scale_six(t, z)
+                x, y, z = add_blocks(r, x, y, z, A2, B2, inner2, i, k, count)
                 store_six(r, C, s2, y, i, rows, k + width, count - width)
                 if count > 2 * width:
                     store_six(r, C, s2, z, i, rows, k + 2 * width, count - 2 * width)

@@ -7,8 +7,8 @@ singular are the singular values computed, by one-sided Jacobi rotations (Hesten
 Veselic 1992): pairs of columns of A are rotated until all are orthogonal; their norms are then the
 singular values. Both methods also run on lanes.
 
-The rows of all matrices are ``WIDTH`` numbers apart, so that a vector that starts at any of their
-numbers ends within the row.
+A, x and the results are fields. The rows of all matrices are ``WIDTH`` numbers apart, so that a
+SIMD vector that starts at any of their n numbers ends within the row.
 """
 
 import math
@@ -18,14 +18,14 @@ from ...kernel.vocabulary import *
 WIDTH = -(-MAX_CONSTRAINTS // SIMD_WIDTH) * SIMD_WIDTH + SIMD_WIDTH
 RELATIVE, ABSOLUTE, DAMPED = range(3)
 
-FACTOR = field("_semidefinite_work", (MAX_CONSTRAINTS, WIDTH))
-INVERSE = field("_semidefinite_Linv", (MAX_CONSTRAINTS, WIDTH))
-PIVOTS = field("_semidefinite_Dinv", (WIDTH,))
-RIGHT = field("_semidefinite_b", (WIDTH,))
+FACTOR = field("_semidefinite_work", (MAX_CONSTRAINTS, WIDTH))  # L, or orthogonal rows
+INVERSE = field("_semidefinite_Linv", (MAX_CONSTRAINTS, WIDTH))  # L^-1
+PIVOTS = field("_semidefinite_Dinv", (WIDTH,))  # D^-1
+RIGHT = field("_semidefinite_b", (WIDTH,))  # right side
 WEIGHTS = field("_semidefinite_weights", (WIDTH,))
-ORTHOGONAL = 1e-14  # largest cosine between columns regarded as orthogonal
-SWEEPS = 40  # maximum; typically 4 to 9 are sufficient
-TINY = 1e-300
+MAX_COSINE = 1e-14  # rows whose angle has a smaller one count as orthogonal
+MAX_SWEEPS = 40  # typically, 4 to 9 are sufficient
+MIN_DIVISOR = 1e-300
 
 
 @kernel
@@ -35,40 +35,39 @@ def absolute(x):
 
 
 @kernel
-def copy_rows(r, n, A, target):
-    """Copy A to ``target``, in whole vectors. Reads A; writes target."""
-    for i in range(0, WIDTH * n, WIDTH):
-        for k in range(i, i + n, simd_width(r.work)):
-            store_simd(r.work, target + k, SIMD_WIDTH, load_simd(r.work, A + k, SIMD_WIDTH))
+def copy_rows(r, n, A, B):
+    """Copy n rows of n numbers of field A to field B, in whole vectors. Reads A; writes B."""
+    source, target = matrix_of_width(r, A, WIDTH), matrix_of_width(r, B, WIDTH)
+    for i in range(n):
+        for k in range(0, n, simd_width(r.work)):
+            set_elements(r, target, i, k, SIMD_WIDTH, elements(r, source, i, k, SIMD_WIDTH))
 
 
 @kernel
 def clear_rows(r, rows, n, A):
-    """Clear rows of n numbers, in whole vectors. Writes A."""
-    for i in range(0, WIDTH * rows, WIDTH):
-        for k in range(i, i + n, simd_width(r.work)):
-            store_simd(r.work, A + k, SIMD_WIDTH, lift(0.0, load_simd(r.work, A, SIMD_WIDTH)))
+    """Clear rows of n numbers of field A, in whole vectors. Writes A."""
+    target = matrix_of_width(r, A, WIDTH)
+    for i in range(rows):
+        for k in range(0, n, simd_width(r.work)):
+            zero = lift(0.0, elements(r, target, 0, 0, SIMD_WIDTH))
+            set_elements(r, target, i, k, SIMD_WIDTH, zero)
 
 
 @kernel
-def subtract_row(r, a, s, b, count):
-    """Replace row a with a - s b, for rows at offsets a and b. Reads b; writes a."""
-    for j in range(0, count, simd_width(r.work)):
-        store_simd(
-            r.work,
-            a + j,
-            SIMD_WIDTH,
-            load_simd(r.work, a + j, SIMD_WIDTH) - s * load_simd(r.work, b + j, SIMD_WIDTH),
-        )
+def subtract_row(r, A, i, s, k, start, stop):
+    """Subtract s times row k of A from row i, in columns ``start`` to ``stop``. Writes A."""
+    for j in range(start, stop, simd_width(r.work)):
+        x = elements(r, A, i, j, SIMD_WIDTH) - s * elements(r, A, k, j, SIMD_WIDTH)
+        set_elements(r, A, i, j, SIMD_WIDTH, x)
 
 
 @kernel
 def invert_pivot(r, k, d, diagonal):
-    """Store and return the inverse of pivot d, whose diagonal entry in A + shift I is given.
+    """Store and return the inverse of pivot d; 0 if the diagonal entry in A + shift I is 0.
 
     Writes PIVOTS.
     """
-    d = select_above(absolute(d), TINY, d, TINY)
+    d = select_above(absolute(d), MIN_DIVISOR, d, MIN_DIVISOR)
     d = 1.0 / select_above(diagonal, 0.0, d, math.inf)
     set_entry(r, PIVOTS, k, d)
     return d
@@ -80,33 +79,39 @@ def factor_lanes(r, n, A, shift):
 
         L_ik = (A_ik - sum of L_ij D_j L_kj) / D_k
 
-    D L' replaces the diagonal and what is above it, the rows of L^-1 follow from those before.
+    D L' replaces the diagonal and the numbers above it.
 
     Reads A; writes FACTOR, INVERSE, PIVOTS.
     """
-    W, E = offset(r, FACTOR), offset(r, INVERSE)
+    M, W = matrix_of_width(r, A, WIDTH), matrix_of_width(r, FACTOR, WIDTH)
     for k in range(n):
-        row = W + WIDTH * k
         for i in range(k, n, 3):
-            x = load3(r.work, A + WIDTH * k + i)
+            x = elements3(r, M, k, i)
             for j in range(k):
-                x = sub(x, scale(load(r.work, row + j), load3(r.work, W + WIDTH * j + i)))
-            store3(r.work, row + i, x)
-        d = invert_pivot(
-            r, k, load(r.work, row + k) + shift, load(r.work, A + (WIDTH + 1) * k) + shift
-        )
+                x = sub(x, scale(element(r, W, k, j), elements3(r, W, j, i)))
+            set_elements3(r, W, k, i, x)
+        d = invert_pivot(r, k, element(r, W, k, k) + shift, element(r, M, k, k) + shift)
         for i in range(k + 1, n):
-            store(r.work, W + WIDTH * i + k, d * load(r.work, row + i))
+            set_element(r, W, i, k, d * element(r, W, k, i))
+    invert_factor_lanes(r, n)
+
+
+@kernel
+def invert_factor_lanes(r, n):
+    """Compute L^-1 for a batch, row by row.
+
+        Linv_ij = - sum of L_ik Linv_kj over j <= k < i,  Linv_ii = 1
+
+    Reads FACTOR; writes INVERSE.
+    """
+    W, E = matrix_of_width(r, FACTOR, WIDTH), matrix_of_width(r, INVERSE, WIDTH)
     for i in range(n):
         for j in range(0, i + 1, 3):
-            x = zero3(load(r.work, A))
+            x = zero3(element(r, W, 0, 0))
             for k in range(j, i):
-                x = sub(
-                    x,
-                    scale(load(r.work, W + WIDTH * i + k), load3(r.work, E + WIDTH * k + j)),
-                )
-            store3(r.work, E + WIDTH * i + j, x)
-        store(r.work, E + (WIDTH + 1) * i, 1.0)
+                x = sub(x, scale(element(r, W, i, k), elements3(r, E, k, j)))
+            set_elements3(r, E, i, j, x)
+        set_element(r, E, i, i, 1.0)
 
 
 @kernel
@@ -115,34 +120,34 @@ def factor_semidefinite(r, n, A, shift):
 
         A + shift I = L D L'
 
-    Gauss's elimination of the rows of A, and with them of those of the identity. L remains below
-    the diagonal of the former.
+    Gauss's elimination of the rows of A, together with the rows of the identity. L remains below
+    the diagonal of FACTOR.
 
     Reads A; writes FACTOR, INVERSE, PIVOTS.
     """
     if is_batch(r):
         factor_lanes(r, n, A, shift)
         return
-    W, E = offset(r, FACTOR), offset(r, INVERSE)
-    copy_rows(r, n, A, W)
-    clear_rows(r, n, n, E)
+    W, E = matrix_of_width(r, FACTOR, WIDTH), matrix_of_width(r, INVERSE, WIDTH)
+    copy_rows(r, n, A, FACTOR)
+    clear_rows(r, n, n, INVERSE)
     for k in range(n):
-        increase(r.work, W + WIDTH * k + k, shift)
-        store(r.work, E + WIDTH * k + k, 1.0)
+        add_to_element(r, W, k, k, shift)
+        set_element(r, E, k, k, 1.0)
     for k in range(n):
-        row = W + WIDTH * k
-        d = invert_pivot(r, k, load(r.work, row + k), load(r.work, A + WIDTH * k + k) + shift)
+        diagonal = element(r, matrix_of_width(r, A, WIDTH), k, k) + shift
+        d = invert_pivot(r, k, element(r, W, k, k), diagonal)
         for i in range(k + 1, n):
-            x = d * load(r.work, W + WIDTH * i + k)
-            store(r.work, W + WIDTH * i + k, x)
-            subtract_row(r, W + WIDTH * i + k + 1, x, row + k + 1, n - k - 1)
-            subtract_row(r, E + WIDTH * i, x, E + WIDTH * k, k + 1)
+            x = d * element(r, W, i, k)
+            set_element(r, W, i, k, x)
+            subtract_row(r, W, i, x, k, k + 1, n)
+            subtract_row(r, E, i, x, k, 0, k + 1)
 
 
 @kernel
 def sum_simd(r, x):
-    """Return the sum of a vector. Writes RIGHT."""
-    store_simd(r.work, offset(r, RIGHT), SIMD_WIDTH, x)
+    """Return the sum of the numbers of a vector. Writes RIGHT."""
+    set_entries(r, RIGHT, 0, SIMD_WIDTH, x)
     total = entry(r, RIGHT, 0)
     for t in range(1, simd_width(r.work)):
         total = total + entry(r, RIGHT, t)
@@ -150,37 +155,40 @@ def sum_simd(r, x):
 
 
 @kernel
-def trace_of_inverse(r, n, weights):
+def trace_of_inverse(r, n):
     """Return the sum of the diagonal of A^-1 with weights, after ``factor_semidefinite``.
 
         sum of w_j |D_k^-1| (L^-1)_kj^2
 
-    With weights 1, an upper bound on the inverse of the smallest eigenvalue; with the diagonal of
-    A, the same of D^-1/2 A D^-1/2, with D that diagonal.
+    With weights 1, it is an upper bound on the inverse of the smallest eigenvalue of A; with the
+    diagonal of A, on that of C^-1/2 A C^-1/2, where C is this diagonal.
 
-    Reads INVERSE, PIVOTS, weights; writes RIGHT.
+    Reads INVERSE, PIVOTS, WEIGHTS; writes RIGHT.
     """
-    E, D = offset(r, INVERSE), offset(r, PIVOTS)
-    squares = lift(0.0, load_simd(r.work, E, SIMD_WIDTH))
+    E = matrix_of_width(r, INVERSE, WIDTH)
+    squares = lift(0.0, elements(r, E, 0, 0, SIMD_WIDTH))
     for k in range(n):
-        d = absolute(load(r.work, D + k))
+        d = absolute(entry(r, PIVOTS, k))
         for j in range(0, k + 1, simd_width(r.work)):
-            x = load_simd(r.work, E + WIDTH * k + j, SIMD_WIDTH)
-            squares = squares + d * (x * x * load_simd(r.work, weights + j, SIMD_WIDTH))
+            x = elements(r, E, k, j, SIMD_WIDTH)
+            squares = squares + d * (x * x * entries(r, WEIGHTS, j, SIMD_WIDTH))
     return sum_simd(r, squares)
 
 
 @kernel
 def set_weights(r, n, A, scaled):
-    """Set the weights of ``trace_of_inverse``; return their trace and the number of rows not zero.
+    """Set the weights of ``trace_of_inverse``; return trace and number of nonzero rows of A.
+
+        w_k = A_kk if scaled, otherwise 1
 
     Reads A; writes WEIGHTS.
     """
+    M = matrix_of_width(r, A, WIDTH)
     clear_entries(r, WEIGHTS, WIDTH)
-    trace = lift(0.0, load(r.work, A))
+    trace = lift(0.0, element(r, M, 0, 0))
     rank = trace
     for k in range(n):
-        diagonal = load(r.work, A + (WIDTH + 1) * k)
+        diagonal = element(r, M, k, k)
         trace = trace + diagonal
         rank = rank + select_above(diagonal, 0.0, 1.0, 0.0)
         set_entry(r, WEIGHTS, k, diagonal if scaled else lift(1.0, diagonal))
@@ -189,233 +197,255 @@ def set_weights(r, n, A, scaled):
 
 @kernel
 def is_regular(r, n, A, tolerance):
-    """Return True if no eigenvalue of D^-1/2 A D^-1/2, D the diagonal of A, is a rounding error.
+    """Return True if no eigenvalue of C^-1/2 A C^-1/2, C the diagonal of A, is a rounding error.
+
+        tolerance rank trace(C^1/2 A^-1 C^1/2) < 1
 
     Reads INVERSE, PIVOTS, A; writes RIGHT, WEIGHTS.
     """
     _, rank = set_weights(r, n, A, True)
-    return all_above(1.0, tolerance * rank * trace_of_inverse(r, n, offset(r, WEIGHTS)))
+    return all_above(1.0, tolerance * rank * trace_of_inverse(r, n))
 
 
 @kernel
 def solve_factored(r, n, x):
-    """Replace x with A^-1 x = L^-T D^-1 L^-1 x, after ``factor_semidefinite``.
+    """Replace the field x with A^-1 x, after ``factor_semidefinite``.
+
+        A^-1 x = L^-T D^-1 L^-1 x
 
     Reads FACTOR, PIVOTS; writes RIGHT, x.
     """
-    L, y = offset(r, FACTOR), offset(r, RIGHT)
+    L = matrix_of_width(r, FACTOR, WIDTH)
     for k in range(n):
-        y_k = load(r.work, x + k)
+        y_k = entry(r, x, k)
         for j in range(k):
-            y_k = y_k - load(r.work, L + WIDTH * k + j) * load(r.work, x + j)
-        store(r.work, x + k, y_k)
-        store(r.work, y + k, entry(r, PIVOTS, k) * y_k)
+            y_k = y_k - element(r, L, k, j) * entry(r, x, j)
+        set_entry(r, x, k, y_k)
+        set_entry(r, RIGHT, k, entry(r, PIVOTS, k) * y_k)
     for k in range(n - 1, -1, -1):
-        x_k = load(r.work, y + k)
-        store(r.work, x + k, x_k)
+        x_k = entry(r, RIGHT, k)
+        set_entry(r, x, k, x_k)
         for j in range(0, k, simd_width(r.work)):
-            store_simd(
-                r.work,
-                y + j,
-                SIMD_WIDTH,
-                load_simd(r.work, y + j, SIMD_WIDTH)
-                - x_k * load_simd(r.work, L + WIDTH * k + j, k - j),
-            )
+            y = entries(r, RIGHT, j, SIMD_WIDTH) - x_k * elements(r, L, k, j, k - j)
+            set_entries(r, RIGHT, j, SIMD_WIDTH, y)
 
 
 @kernel
-def dot_rows(r, n, a, b):
-    """Return the scalar product of two rows. Reads a, b."""
-    total = lift(0.0, load(r.work, a))
+def dot_rows(r, n, p, q):
+    """Return the scalar product of rows p and q, of n numbers. Reads FACTOR."""
+    W = matrix_of_width(r, FACTOR, WIDTH)
+    total = lift(0.0, element(r, W, p, 0))
     for k in range(n):
-        total = total + load(r.work, a + k) * load(r.work, b + k)
+        total = total + element(r, W, p, k) * element(r, W, q, k)
     return total
 
 
 @kernel
-def orthogonalize(r, n, A, W):
-    """Set W to A, with pairs of rows rotated until all are orthogonal.
+def rotate_rows(r, n, p, q, c, s):
+    """Rotate rows p and q.
 
-        [a; b] = [c -s; s c] [a; b]         Hestenes (1958)
+        [w_p; w_q] = [c -s; s c] [w_p; w_q]
 
-    Reads A; writes W.
+    Writes FACTOR.
     """
-    copy_rows(r, n, A, W)
-    for _ in range(SWEEPS):
+    W = matrix_of_width(r, FACTOR, WIDTH)
+    for k in range(n):
+        x, y = element(r, W, p, k), element(r, W, q, k)
+        set_element(r, W, p, k, c * x - s * y)
+        set_element(r, W, q, k, s * x + c * y)
+
+
+@kernel
+def orthogonalize(r, n, A):
+    """Set FACTOR to A, with pairs of rows rotated until all are orthogonal.
+
+        z = w_q . w_q - w_p . w_p
+        t = 2 w_p . w_q / (z + sign(z) sqrt(z^2 + 4 (w_p . w_q)^2))
+        c = 1 / sqrt(1 + t^2),  s = c t                 Hestenes (1958)
+
+    Reads A; writes FACTOR.
+    """
+    copy_rows(r, n, A, FACTOR)
+    for _ in range(MAX_SWEEPS):
         finished = True
         for p in range(n - 1):
             for q in range(p + 1, n):
-                a, b = W + WIDTH * p, W + WIDTH * q
-                aa, bb, ab = dot_rows(r, n, a, a), dot_rows(r, n, b, b), dot_rows(r, n, a, b)
-                if all_above(ORTHOGONAL * ORTHOGONAL * aa * bb + TINY, ab * ab):
+                aa, bb, ab = dot_rows(r, n, p, p), dot_rows(r, n, q, q), dot_rows(r, n, p, q)
+                if all_above(MAX_COSINE * MAX_COSINE * aa * bb + MIN_DIVISOR, ab * ab):
                     continue
                 finished = False
                 z = bb - aa
-                t = 2.0 * ab / (absolute(z) + sqrt(z * z + 4.0 * ab * ab) + TINY)
+                t = 2.0 * ab / (absolute(z) + sqrt(z * z + 4.0 * ab * ab) + MIN_DIVISOR)
                 t = select_above(0.0, z, -t, t)
                 c = 1.0 / sqrt(1.0 + t * t)
-                s = c * t
-                for k in range(n):
-                    x, y = load(r.work, a + k), load(r.work, b + k)
-                    store(r.work, a + k, c * x - s * y)
-                    store(r.work, b + k, s * x + c * y)
+                rotate_rows(r, n, p, q, c, c * t)
         if finished:
             return
 
 
 @kernel
-def largest_length(r, n, W):
-    """Return the largest norm of a row, the largest singular value after ``orthogonalize``.
+def largest_singular_value(r, n):
+    """Return the largest singular value, the largest norm of a row after ``orthogonalize``.
 
-    Reads W.
+        max of |w_k|
+
+    Reads FACTOR.
     """
-    largest = lift(0.0, load(r.work, W))
+    largest = lift(0.0, element(r, matrix_of_width(r, FACTOR, WIDTH), 0, 0))
     for k in range(n):
-        square = dot_rows(r, n, W + WIDTH * k, W + WIDTH * k)
+        square = dot_rows(r, n, k, k)
         largest = select_above(square, largest, square, largest)
     return sqrt(largest)
 
 
 @subroutine
 def solve_singular(r, n, A, x, policy, tolerance):
-    """Replace x with the truncated or damped inverse of A times x; return the rank.
+    """Replace the field x with the truncated or damped inverse of A times x; return the rank.
 
         x = sum of w_p w_p' x / s_p^3       w_p: rows of ``orthogonalize``, of norm s_p
 
+    If damped, 1 / s_p^3 is 1 / (s_p (s_p^2 + cut^2)).
+
     Reads A; writes FACTOR, RIGHT, x.
     """
-    W, b = offset(r, FACTOR), offset(r, RIGHT)
-    orthogonalize(r, n, A, W)
-    cut = lift(tolerance, load(r.work, x))
+    W = matrix_of_width(r, FACTOR, WIDTH)
+    orthogonalize(r, n, A)
+    cut = lift(tolerance, entry(r, x, 0))
     if policy != ABSOLUTE:
-        cut = cut * largest_length(r, n, W)
-    rank = lift(0.0, load(r.work, x))
+        cut = cut * largest_singular_value(r, n)
+    rank = lift(0.0, entry(r, x, 0))
     for k in range(n):
-        store(r.work, b + k, load(r.work, x + k))
-        store(r.work, x + k, 0.0)
+        set_entry(r, RIGHT, k, entry(r, x, k))
+        set_entry(r, x, k, 0.0)
     for p in range(n):
-        row = W + WIDTH * p
-        value = sqrt(dot_rows(r, n, row, row))
+        value = sqrt(dot_rows(r, n, p, p))
         rank = rank + select_above(value, cut, 1.0, 0.0)
         if policy == DAMPED:
-            gain = 1.0 / (value * (value * value + cut * cut) + TINY)
+            gain = 1.0 / (value * (value * value + cut * cut) + MIN_DIVISOR)
         else:
-            gain = select_above(value, cut, 1.0 / (value * value * value + TINY), 0.0)
-        gain = gain * dot_rows(r, n, row, b)
+            gain = select_above(value, cut, 1.0 / (value * value * value + MIN_DIVISOR), 0.0)
+        total = lift(0.0, element(r, W, p, 0))
         for k in range(n):
-            increase(r.work, x + k, gain * load(r.work, row + k))
+            total = total + element(r, W, p, k) * entry(r, RIGHT, k)
+        gain = gain * total
+        for k in range(n):
+            add_to_entry(r, x, k, gain * element(r, W, p, k))
     return rank
 
 
 @subroutine
-def rank_of(r, n, A, tolerance):
+def numerical_rank(r, n, A, tolerance):
     """Return the number of eigenvalues that are not rounding errors.
+
+        number of s_p > tolerance max(s)    s_p: norms of the rows of ``orthogonalize``
+
+    If A is regular, it is the number of rows that are not zero.
 
     Reads A; writes FACTOR, INVERSE, PIVOTS, RIGHT, WEIGHTS.
     """
     factor_semidefinite(r, n, A, 0.0)
     if is_regular(r, n, A, tolerance):
         return set_weights(r, n, A, True)[1]
-    W = offset(r, FACTOR)
-    orthogonalize(r, n, A, W)
-    cut = tolerance * largest_length(r, n, W)
+    orthogonalize(r, n, A)
+    cut = tolerance * largest_singular_value(r, n)
     rank = lift(0.0, cut)
     for p in range(n):
-        row = W + WIDTH * p
-        rank = rank + select_above(sqrt(dot_rows(r, n, row, row)), cut, 1.0, 0.0)
+        rank = rank + select_above(sqrt(dot_rows(r, n, p, p)), cut, 1.0, 0.0)
     return rank
 
 
 @kernel
-def factor_cholesky(r, n, A, L, tolerance):
-    """Compute L with A = L L'; return the rank. The column of a row that depends on others is 0.
+def factor_cholesky(r, n, A, factor, tolerance):
+    """Compute the lower triangular factor of A in a field; return the rank.
 
-    Reads A; writes L.
+        A = L L'
+        L_ik = (A_ik - sum of L_ij L_kj) / L_kk
+
+    The column of a row that depends on others is 0.
+
+    Reads A; writes factor.
     """
-    rank = lift(0.0, load(r.work, A))
+    M, L = matrix_of_width(r, A, WIDTH), matrix_of_width(r, factor, WIDTH)
+    rank = lift(0.0, element(r, M, 0, 0))
     for k in range(n):
         for i in range(n):
-            x = load(r.work, A + WIDTH * i + k)
+            x = element(r, M, i, k)
             for j in range(k):
-                x = x - load(r.work, L + WIDTH * i + j) * load(r.work, L + WIDTH * k + j)
-            store(r.work, L + WIDTH * i + k, x if i >= k else 0.0 * x)
-        d, cut = load(r.work, L + WIDTH * k + k), tolerance * load(r.work, A + WIDTH * k + k)
+                x = x - element(r, L, i, j) * element(r, L, k, j)
+            set_element(r, L, i, k, x if i >= k else 0.0 * x)
+        d, cut = element(r, L, k, k), tolerance * element(r, M, k, k)
         rank = rank + select_above(d, cut, 1.0, 0.0)
         s = select_above(d, cut, 1.0 / sqrt(select_above(d, cut, d, 1.0)), 0.0)
         for i in range(k, n):
-            store(r.work, L + WIDTH * i + k, s * load(r.work, L + WIDTH * i + k))
+            set_element(r, L, i, k, s * element(r, L, i, k))
     return rank
 
 
 @kernel
 def square_lanes(r, n, target):
-    """Set ``target`` to E' E for a batch, with E the lower triangular matrix that replaced L^-1.
+    """Set a field to E' E for a batch, with E the lower triangular matrix that replaced L^-1.
 
     Reads INVERSE; writes target.
     """
-    E = offset(r, INVERSE)
+    E, T = matrix_of_width(r, INVERSE, WIDTH), matrix_of_width(r, target, WIDTH)
     for i in range(n):
         for j in range(0, i + 1, 3):
-            x = zero3(load(r.work, E))
+            x = zero3(element(r, E, 0, 0))
             for k in range(i, n):
-                row = E + WIDTH * k
-                x = add(x, scale(load(r.work, row + i), load3(r.work, row + j)))
-            store3(r.work, target + WIDTH * i + j, x)
+                x = add(x, scale(element(r, E, k, i), elements3(r, E, k, j)))
+            set_elements3(r, T, i, j, x)
             for t in range(3):
-                store(r.work, target + WIDTH * (j + t) + i, x[t])
+                set_element(r, T, j + t, i, x[t])
 
 
 @kernel
 def store_inverse(r, n, target):
-    """Set ``target`` to A^-1, after ``factor_semidefinite``, whose result it scales.
+    """Set a field to A^-1, after ``factor_semidefinite``, whose result it scales.
 
-        A^-1 = L^-T D^-1 L^-1
+        A^-1 = E' E,  E = |D|^-1/2 L^-1
 
     Reads PIVOTS; writes INVERSE, target.
     """
-    E = offset(r, INVERSE)
+    E, T = matrix_of_width(r, INVERSE, WIDTH), matrix_of_width(r, target, WIDTH)
     for k in range(n):
         s = sqrt(absolute(entry(r, PIVOTS, k)))
         for j in range(0, k + 1, simd_width(r.work)):
-            row = E + WIDTH * k + j
-            store_simd(r.work, row, SIMD_WIDTH, s * load_simd(r.work, row, SIMD_WIDTH))
+            set_elements(r, E, k, j, SIMD_WIDTH, s * elements(r, E, k, j, SIMD_WIDTH))
     if is_batch(r):
         square_lanes(r, n, target)
         return
     for i in range(n):
         for j in range(0, n, simd_width(r.work)):
-            total = lift(0.0, load_simd(r.work, E, SIMD_WIDTH))
+            total = lift(0.0, elements(r, E, 0, 0, SIMD_WIDTH))
             for k in range(max(i, j), n):
-                row = E + WIDTH * k
-                total = total + load(r.work, row + i) * load_simd(r.work, row + j, SIMD_WIDTH)
-            store_simd(r.work, target + WIDTH * i + j, SIMD_WIDTH, total)
+                total = total + element(r, E, k, i) * elements(r, E, k, j, SIMD_WIDTH)
+            set_elements(r, T, i, j, SIMD_WIDTH, total)
 
 
 @subroutine
 def store_pseudoinverse(r, n, A, tolerance, target):
-    """Set ``target`` to the pseudoinverse of A.
+    """Set a field to the pseudoinverse of A.
 
         A^+ = sum of w_p w_p' / s_p^3       w_p: rows of ``orthogonalize``, of norm s_p
 
     Reads A; writes FACTOR, target.
     """
-    W = offset(r, FACTOR)
-    orthogonalize(r, n, A, W)
-    cut = tolerance * largest_length(r, n, W)
-    clear(r.work, target, WIDTH * n)
+    W, T = matrix_of_width(r, FACTOR, WIDTH), matrix_of_width(r, target, WIDTH)
+    orthogonalize(r, n, A)
+    cut = tolerance * largest_singular_value(r, n)
+    clear_entries(r, target, WIDTH * n)
     for p in range(n):
-        row = W + WIDTH * p
-        value = sqrt(dot_rows(r, n, row, row))
-        gain = select_above(value, cut, 1.0 / (value * value * value + TINY), 0.0)
+        value = sqrt(dot_rows(r, n, p, p))
+        gain = select_above(value, cut, 1.0 / (value * value * value + MIN_DIVISOR), 0.0)
         for i in range(n):
-            a = gain * load(r.work, row + i)
+            a = gain * element(r, W, p, i)
             for j in range(n):
-                increase(r.work, target + WIDTH * i + j, a * load(r.work, row + j))
+                add_to_element(r, T, i, j, a * element(r, W, p, j))
 
 
 @kernel
 def invert_semidefinite(r, n, A, shift, tolerance, target):
-    """Set ``target`` to (A + shift I)^-1; without shift, to the pseudoinverse if A is singular.
+    """Set a field to (A + shift I)^-1; without shift, to the pseudoinverse if A is singular.
 
     Reads A; writes FACTOR, INVERSE, PIVOTS, RIGHT, WEIGHTS, target.
     """
@@ -450,7 +480,7 @@ def solve_scaled(r, n, A, x, tolerance):
 
 @subroutine
 def solve_semidefinite(r, n, A, x, policy, tolerance):
-    """Replace x with A^-1 x, with a policy for a singular A; return the rank.
+    """Replace the field x with A^-1 x, with a policy for a singular A; return the rank.
 
     RELATIVE: eigenvalues up to ``tolerance`` times the largest, and their inverses, are treated as
     zero. ABSOLUTE: those up to ``tolerance``. DAMPED: the inverse of an eigenvalue e is
@@ -462,7 +492,7 @@ def solve_semidefinite(r, n, A, x, policy, tolerance):
     if policy != DAMPED:
         factor_semidefinite(r, n, A, 0.0)
         trace, rank = set_weights(r, n, A, False)
-        bound = tolerance * trace_of_inverse(r, n, offset(r, WEIGHTS))
+        bound = tolerance * trace_of_inverse(r, n)
         if policy == RELATIVE:
             bound = bound * trace
         if all_above(1.0, bound):  # every eigenvalue is above the cut

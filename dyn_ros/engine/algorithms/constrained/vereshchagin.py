@@ -54,16 +54,18 @@ UNOPPOSED = field("_unopposed", ("nv",))  # U^-1 of the forces not opposed by th
 @kernel
 def unit_force(r, k):
     """Return column k of alpha. Reads ALPHA."""
-    a, m = offset(r, ALPHA) + k, nconstraints(r)
+    alpha = matrix_of_width(r, ALPHA, nconstraints(r))
     return Force(
-        (load(r.work, a), load(r.work, a + m), load(r.work, a + 2 * m)),
-        (load(r.work, a + 3 * m), load(r.work, a + 4 * m), load(r.work, a + 5 * m)),
+        (element(r, alpha, 0, k), element(r, alpha, 1, k), element(r, alpha, 2, k)),
+        (element(r, alpha, 3, k), element(r, alpha, 4, k), element(r, alpha, 5, k)),
     )
 
 
 @kernel
 def propagate_constraints(r, eliminating):
-    """Compute U^-1 J' alpha, and the error of the bias acceleration, alpha' a - beta.
+    """Compute U^-1 J' alpha, and the error of the bias acceleration.
+
+        excess = alpha' a - beta
 
     Reads ALPHA, BETA, ROTATION; writes UNIT_FORCES; calls propagate, eliminate_columns.
     """
@@ -75,7 +77,7 @@ def propagate_constraints(r, eliminating):
             set_entry(r, cf.EXCESS, k, -entry(r, BETA, k))
         cf.propagate(
             r,
-            offset(r, cf.UNIT_FORCES),
+            cf.UNIT_FORCES,
             constraints.tip_joint(r, n),
             0,
             constraints.run_start(r, n),
@@ -89,7 +91,9 @@ def propagate_constraints(r, eliminating):
 
 @kernel
 def collect_unopposed(r):
-    """Return True if constraints do not oppose some forces; store external ones in root axes.
+    """Return True if there are forces that constraints do not oppose; store the external ones.
+
+        f = R f_ext                         in root axes
 
     Reads F_EXT, ROTATION; writes FORCE, UNOPPOSED.
     """
@@ -107,7 +111,7 @@ def collect_unopposed(r):
 
 @kernel
 def add_unopposed_torques(r):
-    """Add the feedforward torques, unless the constraints oppose them.
+    """Add the feedforward torques to the unopposed ones, unless the constraints oppose them.
 
     Reads TAU_IN; writes UNOPPOSED.
     """
@@ -133,19 +137,15 @@ def eliminate_unopposed(r):
             k = idx_v(r, i) + c
             y = entry(r, UNOPPOSED, k) + ra.dot_column(r, i, c, f)
             set_entry(r, UNOPPOSED, k, y)
-            f = force_sub(
-                f,
-                force_scale(
-                    y * entry(r, aba.DINV, k),
-                    force(r, aba.U, k),
-                ),
-            )
+            f = cf.eliminate_velocity(r, f, k, y)
         add_to_force(r, cf.FORCE, parent(r, i), force_moved(ra.from_parent(r, i), f))
 
 
 @kernel
 def eliminate_unopposed_projected(r):
     """Compute U^-1 of the forces that the constraints do not oppose, with the factor of M.
+
+        y = U^-1 (tau + J' f_ext)
 
     Reads TAU_IN, F_EXT, ROTATION, FROM_PARENT, COLUMNS, L; writes FORCE, UNOPPOSED.
     """
@@ -165,58 +165,46 @@ def constrain(r):
     Reads UNOPPOSED; writes BIAS_TORQUE, COUPLING, NU, RANK, CONSTRAINT_TORQUES; calls
     scale_eliminated, add_free_motion, solve_semidefinite.
     """
-    w, n = offset(r, CONSTRAINT_TORQUES), nv(r)
     cf.scale_eliminated(r)
-    for run in range(constraints.nruns(r)):
-        cf.couple(
-            r,
-            constraints.run_start(r, run),
-            constraints.run_stop(r, run),
-            cf.last_velocity(r, constraints.tip_joint(r, run)),
-            -1,
-        )
-    for j in range(n):
-        store(r.work, w + j, entry(r, aba.BIAS_TORQUE, j) - entry(r, UNOPPOSED, j))
-    cf.add_free_motion(r, w)
+    for n in range(constraints.nruns(r)):
+        first = cf.last_velocity(r, constraints.tip_joint(r, n))
+        cf.couple(r, constraints.run_start(r, n), constraints.run_stop(r, n), first, -1)
+    for j in range(nv(r)):
+        u = entry(r, aba.BIAS_TORQUE, j) - entry(r, UNOPPOSED, j)
+        set_entry(r, CONSTRAINT_TORQUES, j, u)
+    cf.add_free_motion(r, CONSTRAINT_TORQUES)
     for k in range(nconstraints(r)):
         set_entry(r, NU, k, entry(r, cf.EXCESS, k))
-    set_entry(
-        r,
-        RANK,
-        0,
-        solve_semidefinite(
-            r,
-            nconstraints(r),
-            offset(r, cf.COUPLING),
-            offset(r, NU),
-            constraints.setting(r, constraints.POLICY),
-            constraints.tolerance(r),
-        ),
-    )
-    cf.eliminated_times(r, offset(r, NU), w, -1.0)
-    for j in range(n):
-        add_to_entry(r, aba.BIAS_TORQUE, j, load(r.work, w + j))
+    policy, tolerance = constraints.setting(r, constraints.POLICY), constraints.tolerance(r)
+    rank = solve_semidefinite(r, nconstraints(r), cf.COUPLING, NU, policy, tolerance)
+    set_entry(r, RANK, 0, rank)
+    cf.eliminated_times(r, NU, CONSTRAINT_TORQUES, -1.0)
+    for j in range(nv(r)):
+        add_to_entry(r, aba.BIAS_TORQUE, j, entry(r, CONSTRAINT_TORQUES, j))
 
 
 @kernel
 def transmit_constraints(r):
-    """Compute the joint torques of the constraint forces, -J' alpha nu.
+    """Compute the joint torques of the constraint forces.
+
+        tau = -J' alpha nu
 
     Reads ALPHA, ROTATION, FROM_PARENT, COLUMNS, NU; writes FORCE, CONSTRAINT_FORCES.
     """
     clear_entries(r, cf.FORCE, 6 * (njoints(r) + 1))
     for n in range(constraints.nruns(r)):
-        f_ = offset(r, cf.FORCE) + 6 * constraints.tip_joint(r, n)
-        p = constraints.tip_translation(r, n)
+        i, p = constraints.tip_joint(r, n), constraints.tip_translation(r, n)
         for k in range(constraints.run_start(r, n), constraints.run_stop(r, n)):
             f = force_scale(entry(r, NU, k), force_moved(p, unit_force(r, k)))
-            store_spatial(r.work, f_, force_sub(load_force(r.work, f_), f))
+            set_force(r, cf.FORCE, i, force_sub(force(r, cf.FORCE, i), f))
     cf.transmit_inward(r, CONSTRAINT_FORCES)
 
 
 @kernel
 def store_torques(r):
-    """Compute the torques that follow from qdd and nu, D qdd and -J' alpha nu.
+    """Compute the torques that follow from qdd and nu.
+
+        total_torque = D qdd,  constraint_generalized_forces = -J' alpha nu
 
     Reads ALPHA, ROTATION, FROM_PARENT, COLUMNS, DDQ, DINV, NU; writes FORCE, TOTAL_TORQUE,
     CONSTRAINT_FORCES.
@@ -393,9 +381,9 @@ def vereshchagin(
     >>> np.allclose(J[2] @ motion.ddq, 0.0)
     True
     """
-    table, alpha = constraints.constraint_table(
+    options, alpha = constraints.constraint_options(
         model, data, "tip", tip, None, ("alpha", alpha), singularity, tolerance, priority
     )
     return vereshchagin.call(
-        model, data, threads, table, q, v, alpha, beta, root_acc, f_ext, ff_torques
+        model, data, threads, options, q, v, alpha, beta, root_acc, f_ext, ff_torques
     )

@@ -293,12 +293,12 @@ def propagate_body(r, n, side, sign, end, eliminating, moving):
     """Propagate the unit forces of contact n from one of its bodies to joint ``end``.
 
     Reads FROM_PARENT, COLUMNS, LINK_ACCELERATION, BIAS, U, DINV, AXES, ARMS; writes UNIT_FORCES,
-    EXCESS.
+    TRUNK_FORCES, ELIMINATED, EXCESS.
     """
     i, start, stop = packed.body(r, n, side), packed.row_start(r, n), packed.row_stop(r, n)
     if i > 0:
         place_unit_forces(r, n, side, sign)
-        cf.propagate(r, offset(r, cf.UNIT_FORCES), i, end, start, stop, eliminating, moving)
+        cf.propagate(r, cf.UNIT_FORCES, i, end, start, stop, eliminating, moving)
 
 
 @kernel
@@ -306,7 +306,7 @@ def propagate_bodies(r, n, end, eliminating, moving):
     """Propagate the unit forces of contact n from both bodies to joint ``end``.
 
     Reads FROM_PARENT, COLUMNS, LINK_ACCELERATION, BIAS, U, DINV, AXES, ARMS; writes UNIT_FORCES,
-    EXCESS.
+    TRUNK_FORCES, ELIMINATED, EXCESS.
     """
     propagate_body(r, n, 0, 1.0, end, eliminating, moving)
     propagate_body(r, n, 1, -1.0, end, eliminating, moving)
@@ -319,7 +319,7 @@ def propagate_contact(r, n, moving):
         J_kj = S_j' f_k
 
     Reads FROM_PARENT, COLUMNS, LINK_ACCELERATION, BIAS, U, DINV, AXES, ARMS; writes UNIT_FORCES,
-    EXCESS.
+    TRUNK_FORCES, ELIMINATED, EXCESS.
     """
     end = 0
     if not packed.is_point(r, n):
@@ -333,11 +333,10 @@ def propagate_contacts(r, eliminating, moving):
 
         b = J c + drift - (kp err - kd v)   with c the bias accelerations
 
-    Writes TRUNK_FORCES, ELIMINATED; calls place_contact, propagate, set_excess, propagate_bodies,
-    propagate_contact.
+    Calls place_contact, propagate, set_excess, propagate_bodies, propagate_contact.
     """
     cf.clear_eliminated(r)
-    clear_rows(r, 6, nconstraints(r), offset(r, cf.TRUNK_FORCES))
+    clear_rows(r, 6, nconstraints(r), cf.TRUNK_FORCES)
     end = trunk_joint(r) if eliminating else 0
     for n in range(packed.ncontacts(r)):
         place_contact(r, n)
@@ -348,7 +347,7 @@ def propagate_contacts(r, eliminating, moving):
         else:
             propagate_contact(r, n, moving)
     if end > 0:
-        cf.propagate(r, offset(r, cf.TRUNK_FORCES), end, 0, 0, nconstraints(r), True, moving)
+        cf.propagate(r, cf.TRUNK_FORCES, end, 0, 0, nconstraints(r), True, moving)
 
 
 @kernel

@@ -169,9 +169,7 @@ def invert_coupling(r, target):
 
     Reads COUPLING; writes FACTOR, INVERSE, PIVOTS, RIGHT, WEIGHTS, PADDED_MATRIX, target.
     """
-    invert_semidefinite(
-        r, nconstraints(r), offset(r, cf.COUPLING), 0.0, TOLERANCE, offset(r, PADDED_MATRIX)
-    )
+    invert_semidefinite(r, nconstraints(r), cf.COUPLING, 0.0, TOLERANCE, PADDED_MATRIX)
     remove_padding(r, PADDED_MATRIX, target)
 
 
@@ -196,7 +194,7 @@ def factor_delassus(r):
     compute_delassus(r)
     m = nconstraints(r)
     copy_matrix(r, matrix_of_width(r, DELASSUS, m), matrix_of_width(r, cf.COUPLING, cf.WIDTH))
-    factor_cholesky(r, m, offset(r, cf.COUPLING), offset(r, PADDED_MATRIX), TOLERANCE)
+    factor_cholesky(r, m, cf.COUPLING, PADDED_MATRIX, TOLERANCE)
     remove_padding(r, PADDED_MATRIX, DELASSUS_CHOLESKY)
 
 

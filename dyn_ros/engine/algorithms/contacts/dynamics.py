@@ -47,11 +47,11 @@ def apply_contact_forces(r):
     add_free_motion, solve_forces.
     """
     couple_contacts(r)
-    cf.add_free_motion(r, offset(r, aba.BIAS_TORQUE))
+    cf.add_free_motion(r, aba.BIAS_TORQUE)
     solve_forces(r, LAMBDA_C, LAMBDA_C_PROX)
     for k in range(nconstraints(r)):
         set_entry(r, DIFF_LAMBDA_C, k, entry(r, LAMBDA_C, k) - entry(r, LAMBDA_C_PROX, k))
-    cf.eliminated_times(r, offset(r, LAMBDA_C), offset(r, cf.COLUMN), 1.0)
+    cf.eliminated_times(r, LAMBDA_C, cf.COLUMN, 1.0)
     for j in range(nv(r)):
         add_to_entry(r, aba.BIAS_TORQUE, j, entry(r, cf.COLUMN, j))
 

@@ -92,7 +92,7 @@ def solve_impact(r, torques):
     rows.couple_contacts(r)
     set_impact_excess(r)
     solve_forces(r, IMPULSE_C, PREVIOUS_IMPULSE)
-    cf.eliminated_times(r, offset(r, IMPULSE_C), offset(r, torques), 1.0)
+    cf.eliminated_times(r, IMPULSE_C, torques, 1.0)
 
 
 @kernel

@@ -152,7 +152,7 @@ def solve_base_forces(r):
     rank = lift(0.0, entry(r, TAU, 0))
     drop_base_rounding(r, nb, N)
     if nb > 0:
-        rank = solve_scaled(r, nb, offset(r, BASE_MATRIX), offset(r, BASE_SOLUTION), TOLERANCE)
+        rank = solve_scaled(r, nb, BASE_MATRIX, BASE_SOLUTION, TOLERANCE)
     for k in range(nconstraints(r)):
         x = lift(0.0, rank)
         for i in range(nb):
@@ -212,7 +212,7 @@ def fit_forces(r):
     for j in range(n):
         set_entry(r, EFFECTIVE_WEIGHTS, j, torque_weight(r, j))
     rows.drop_rounding_errors(r, N, EFFECTIVE_WEIGHTS)
-    return solve_scaled(r, m, offset(r, NORMAL_MATRIX), offset(r, LAMBDA_C), TOLERANCE)
+    return solve_scaled(r, m, NORMAL_MATRIX, LAMBDA_C, TOLERANCE)
 
 
 @kernel

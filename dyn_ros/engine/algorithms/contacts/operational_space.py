@@ -76,8 +76,8 @@ def compute_jacobian(r):
         b_k = f_k . c                       spatial
         b_k = f_k . (c + (w x v, 0))        classical, in LOCAL_WORLD_ALIGNED
 
-    Reads BODY_VELOCITY; writes LINK_ACCELERATION, ELIMINATED, CONTACT_JACOBIAN; calls
-    place_contact, propagate_contact.
+    Reads BODY_VELOCITY; writes LINK_ACCELERATION, CONTACT_JACOBIAN; calls place_contact,
+    propagate_contact.
     """
     cf.clear_eliminated(r)
     clear_entries(r, cf.EXCESS, nconstraints(r))

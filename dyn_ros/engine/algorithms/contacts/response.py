@@ -89,9 +89,7 @@ def set_coupling_inverse(r):
     shift = lift(0.0, entry(r, cf.COUPLING, 0))
     if damping(r) > 0.0:
         shift = damping_above_rounding(r)
-    invert_factored(
-        r, nconstraints(r), offset(r, cf.COUPLING), shift, TOLERANCE, offset(r, INVERSE)
-    )
+    invert_factored(r, nconstraints(r), cf.COUPLING, shift, TOLERANCE, INVERSE)
 
 
 @kernel

@@ -65,9 +65,7 @@ def solve_least_norm(r, forces):
     forces.
     """
     set_right_side(r, forces)
-    rank = semidefinite.solve_scaled(
-        r, nconstraints(r), offset(r, COUPLING), offset(r, forces), TOLERANCE
-    )
+    rank = semidefinite.solve_scaled(r, nconstraints(r), COUPLING, forces, TOLERANCE)
     store_solution(r, rank, largest_violation(r, forces), 1.0)
 
 
@@ -98,7 +96,7 @@ def run_proximal_iteration(r, forces, previous, n):
     set_right_side(r, SOLVED_FORCES)
     for k in range(m):
         add_to_entry(r, SOLVED_FORCES, k, mu * entry(r, forces, k))
-    semidefinite.solve_factored(r, m, offset(r, SOLVED_FORCES))
+    semidefinite.solve_factored(r, m, SOLVED_FORCES)
     residual = entry(r, packed.SOLUTION, contacts.RESIDUAL)
     target = packed.setting(r, packed.TARGET_RESIDUAL)
     for k in range(m):
@@ -129,8 +127,8 @@ def solve_damped(r, forces, previous):
     VIOLATION, forces, previous.
     """
     m, target = nconstraints(r), packed.setting(r, packed.TARGET_RESIDUAL)
-    store_solution(r, semidefinite.rank_of(r, m, offset(r, COUPLING), TOLERANCE), target + 1.0, 0.0)
-    semidefinite.factor_semidefinite(r, m, offset(r, COUPLING), damping_above_rounding(r))
+    store_solution(r, semidefinite.numerical_rank(r, m, COUPLING, TOLERANCE), target + 1.0, 0.0)
+    semidefinite.factor_semidefinite(r, m, COUPLING, damping_above_rounding(r))
     for k in range(m):
         set_entry(r, forces, k, 0.0)
         set_entry(r, previous, k, 0.0)

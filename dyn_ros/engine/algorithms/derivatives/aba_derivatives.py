@@ -34,47 +34,46 @@ DDQ_DV = field(
 
 
 @kernel
-def less_minverse_times(r, X, Y, B, C):
-    """X = -M^-1 B and Y = -M^-1 C, eight rows at a time; B and C are as sparse as the tree.
+def set_minus_minverse_times(r, X, Y, B, C):
+    """Set X to -M^-1 B and Y to -M^-1 C, eight rows at a time; B and C are as sparse as the tree.
 
-    Reads B, C.
+        X_ik = - sum of Minv_ij B_jk over the ancestors and descendants j of k
+
+    Reads MINV, B, C; writes X, Y.
     """
-    n, W = nv(r), offset(r, minverse.MINV)
+    n, Minv = nv(r), matrix(r, minverse.MINV)
     for i in range(0, n, 8):
         for k in range(0, n, simd_width(r.work)):
             end = k
             for j in range(k, min(k + simd_width(r.work), n)):
                 end = max(end, velocity_end(r, j))
-            zero = 0.0 * load_simd(r.work, B + k, n - k)
+            zero = 0.0 * elements(r, B, 0, k, n - k)
             x = (zero, zero, zero, zero, zero, zero, zero, zero)
             y = x
             j = end - 1
             while j >= 0:
-                row = minverse.load_eight(r.work, W + n * j + i)
-                x = minverse.add_scaled(x, row, -load_simd(r.work, B + n * j + k, n - k))
-                y = minverse.add_scaled(y, row, -load_simd(r.work, C + n * j + k, n - k))
+                row = minverse.eight_elements(r, Minv, j, i)
+                x = minverse.add_scaled(x, row, -elements(r, B, j, k, n - k))
+                y = minverse.add_scaled(y, row, -elements(r, C, j, k, n - k))
                 j = j - 1 if j > k else velocity_parent(r, j)
-            minverse.store_rows(r, X + n * i + k, n - i, n - k, x)
-            minverse.store_rows(r, Y + n * i + k, n - i, n - k, y)
+            minverse.set_rows(r, X, i, k, x)
+            minverse.set_rows(r, Y, i, k, y)
 
 
 @kernel
-def differentiate(r, placed):
-    """All derivatives, about the first joint's origin; the bodies may have been ``placed``.
+def differentiate(r, bodies_placed):
+    """Compute all derivatives about the first joint's origin, after the accelerations.
 
-    Reads DDQ; writes A; calls outward, inward.
+        dqdd/dq = -M^-1 dtau/dq,  dqdd/dv = -M^-1 dtau/dv
+
+    Reads DDQ, MINV; writes A, DDQ_DQ, DDQ_DV; calls outward, inward.
     """
     for k in range(nv(r)):
         set_entry(r, A, k, entry(r, DDQ, k))
-    rc.outward(r, placed)
+    rc.outward(r, bodies_placed)
     rd.inward(r, True)
-    less_minverse_times(
-        r,
-        offset(r, DDQ_DQ),
-        offset(r, DDQ_DV),
-        offset(r, rd.DTAU_DQ),
-        offset(r, rd.DTAU_DV),
-    )
+    dtau_dq, dtau_dv = matrix(r, rd.DTAU_DQ), matrix(r, rd.DTAU_DV)
+    set_minus_minverse_times(r, matrix(r, DDQ_DQ), matrix(r, DDQ_DV), dtau_dq, dtau_dv)
 
 
 @subroutine
@@ -92,7 +91,7 @@ def derivatives(r):
 
 @subroutine
 def projected_derivatives(r):
-    """The same for models whose mimic joints couple branches.
+    """Compute ``derivatives`` for models whose mimic joints couple branches.
 
     Calls projected_aba_kernel, inverse_after_factor, differentiate.
     """

@@ -52,106 +52,112 @@ SLICE = field("_slice", ("nv", SIMD_WIDTH))
 
 @kernel
 def zeros(r):
-    """Return four vectors of zeros. Reads MINV."""
-    zero = 0.0 * load_simd(r.work, offset(r, minverse.MINV), nv(r))
+    """Return eight vectors of zeros. Reads MINV."""
+    zero = 0.0 * elements(r, matrix(r, minverse.MINV), 0, 0, nv(r))
     return zero, zero, zero, zero, zero, zero, zero, zero
 
 
 @kernel
-def add_accelerations(r):
-    """The terms in parentheses above, without d2ddq_dvdv; M^-1 is still to be applied.
+def acceleration_block(r, i, j, k):
+    """Return three products with row i of dM/dq, for rows j to j + 7 and a few columns from k on.
 
-    Computes eight rows j and a few columns k at a time. Row i of dM/dq is nonzero only for
-    ancestors and descendants of velocity i.
+        qq_jk = sum of R_dadq_ilj ddq_dq_lk + ddq_dq_lj R_dadq_ilk
+        qv_jk = sum of R_dadq_ilj ddq_dv_lk
+        tq_jk = sum of Minv_lj R_dadq_ilk
+
+    Row i of dM/dq is nonzero only for ancestors and descendants l of velocity i.
+
+    Reads MINV, DDQ_DQ, DDQ_DV, D2TAU_DADQ.
+    """
+    n, Minv = nv(r), matrix(r, minverse.MINV)
+    dM = matrix_row(r, rnea_second_order.D2TAU_DADQ, i, n, n)
+    ddq_dq, ddq_dv = matrix(r, DDQ_DQ), matrix(r, DDQ_DV)
+    qq, qv, tq = zeros(r), zeros(r), zeros(r)
+    l = velocity_end(r, i) - 1
+    while l >= 0:
+        dM_lj, dM_lk = minverse.eight_elements(r, dM, l, j), elements(r, dM, l, k, n - k)
+        qq = minverse.add_scaled(qq, dM_lj, elements(r, ddq_dq, l, k, n - k))
+        qq = minverse.add_scaled(qq, minverse.eight_elements(r, ddq_dq, l, j), dM_lk)
+        qv = minverse.add_scaled(qv, dM_lj, elements(r, ddq_dv, l, k, n - k))
+        tq = minverse.add_scaled(tq, minverse.eight_elements(r, Minv, l, j), dM_lk)
+        l = l - 1 if l > i else velocity_parent(r, l)
+    return qq, qv, tq
+
+
+@kernel
+def store_sum(r, X, B, i, j, k, x):
+    """Set rows from j on of X[i] to B[i] plus vectors x, from column k on; X and B are tensors.
+
+    Reads B; writes X.
+    """
+    n = nv(r)
+    rows, addend = matrix_row(r, X, i, n, n), matrix_row(r, B, i, n, n)
+    for t in range(min(8, n - j)):
+        set_elements(r, rows, j + t, k, n - k, x[t] + elements(r, addend, j + t, k, n - k))
+
+
+@kernel
+def add_accelerations(r):
+    """Compute the terms in parentheses above, without d2ddq_dvdv; M^-1 is still to be applied.
+
+    Eight rows j and a few columns k are computed at a time.
 
     Reads MINV, DDQ_DQ, DDQ_DV, D2TAU_DQDQ, D2TAU_DQDV, D2TAU_DADQ; writes D2DDQ_DQDQ, D2DDQ_DQDV,
     D2DDQ_DTAUDQ.
     """
     n = nv(r)
-    qq, qv, tq = offset(r, D2DDQ_DQDQ), offset(r, D2DDQ_DQDV), offset(r, D2DDQ_DTAUDQ)
     for i in range(n):
-        plane = offset(r, rnea_second_order.D2TAU_DADQ) + n * n * i
+        dtaudq = matrix_row(r, D2DDQ_DTAUDQ, i, n, n)
         for j in range(0, n, 8):
             for k in range(0, n, simd_width(r.work)):
-                for_qq, for_qv, for_tq = zeros(r), zeros(r), zeros(r)
-                l = velocity_end(r, i) - 1
-                while l >= 0:
-                    row = n * l
-                    rates = minverse.load_eight(r.work, plane + row + j)
-                    by_k = load_simd(r.work, plane + row + k, n - k)
-                    for_qq = minverse.add_scaled(
-                        minverse.add_scaled(
-                            for_qq, rates, load_simd(r.work, offset(r, DDQ_DQ) + row + k, n - k)
-                        ),
-                        minverse.load_eight(r.work, offset(r, DDQ_DQ) + row + j),
-                        by_k,
-                    )
-                    for_qv = minverse.add_scaled(
-                        for_qv, rates, load_simd(r.work, offset(r, DDQ_DV) + row + k, n - k)
-                    )
-                    for_tq = minverse.add_scaled(
-                        for_tq,
-                        minverse.load_eight(r.work, offset(r, minverse.MINV) + row + j),
-                        by_k,
-                    )
-                    l = l - 1 if l > i else velocity_parent(r, l)
+                qq, qv, tq = acceleration_block(r, i, j, k)
+                store_sum(r, D2DDQ_DQDQ, rnea_second_order.D2TAU_DQDQ, i, j, k, qq)
+                store_sum(r, D2DDQ_DQDV, rnea_second_order.D2TAU_DQDV, i, j, k, qv)
                 for t in range(min(8, n - j)):
-                    at_k = (n * i + j + t) * n + k
-                    store_simd(
-                        r.work,
-                        qq + at_k,
-                        n - k,
-                        for_qq[t]
-                        + load_simd(r.work, offset(r, rnea_second_order.D2TAU_DQDQ) + at_k, n - k),
-                    )
-                    store_simd(
-                        r.work,
-                        qv + at_k,
-                        n - k,
-                        for_qv[t]
-                        + load_simd(r.work, offset(r, rnea_second_order.D2TAU_DQDV) + at_k, n - k),
-                    )
-                    store_simd(r.work, tq + at_k, n - k, for_tq[t])
+                    set_elements(r, dtaudq, j + t, k, n - k, tq[t])
 
 
 @kernel
-def less_minverse_times_tensor(r, X, B):
-    """X[:, j, k] = -M^-1 B[:, j, k] for tensors at offsets, which may be equal.
+def set_minus_minverse_times_tensor(r, X, B):
+    """Set the tensor X to -M^-1 B; X and B are fields, which may be equal.
+
+        X_ijk = - sum of Minv_il B_ljk
 
     Reads MINV, B; writes SLICE, X.
     """
-    n, W, s = nv(r), offset(r, minverse.MINV), offset(r, SLICE)
+    n, Minv = nv(r), matrix(r, minverse.MINV)
+    rows, target = matrix_of_width(r, B, n * n), matrix_of_width(r, X, n * n)
+    columns = matrix_of_width(r, SLICE, SIMD_WIDTH)
     for jk in range(0, n * n, simd_width(r.work)):
         count = n * n - jk
         for l in range(n):
-            store_simd(
-                r.work, s + SIMD_WIDTH * l, count, load_simd(r.work, B + n * n * l + jk, count)
-            )
+            set_elements(r, columns, l, 0, count, elements(r, rows, l, jk, count))
         for i in range(0, n, 8):
             total = zeros(r)
             for l in range(n):
                 total = minverse.add_scaled(
                     total,
-                    minverse.load_eight(r.work, W + n * l + i),
-                    load_simd(r.work, s + SIMD_WIDTH * l, SIMD_WIDTH),
+                    minverse.eight_elements(r, Minv, l, i),
+                    elements(r, columns, l, 0, SIMD_WIDTH),
                 )
             for t in range(min(8, n - i)):
-                store_simd(r.work, X + n * n * (i + t) + jk, count, -total[t])
+                set_elements(r, target, i + t, jk, count, -total[t])
 
 
 @subroutine
 def differentiate_twice(r):
-    """The second-order derivatives, after the first ones.
+    """Compute the second-order derivatives, after the first-order ones.
+
+    See the formulas of this module.
 
     Writes D2DDQ_DVDV, SLICE; calls second_order, columns_in_world, add_accelerations.
     """
     rnea_second_order.second_order(r)
     columns_in_world(r)
     add_accelerations(r)
-    qq, vv = offset(r, D2DDQ_DQDQ), offset(r, D2DDQ_DVDV)
-    qv, tq = offset(r, D2DDQ_DQDV), offset(r, D2DDQ_DTAUDQ)
-    for X, B in ((qq, qq), (vv, offset(r, rnea_second_order.D2TAU_DVDV)), (qv, qv), (tq, tq)):
-        less_minverse_times_tensor(r, X, B)
+    set_minus_minverse_times_tensor(r, D2DDQ_DVDV, rnea_second_order.D2TAU_DVDV)
+    for X in (D2DDQ_DQDQ, D2DDQ_DQDV, D2DDQ_DTAUDQ):
+        set_minus_minverse_times_tensor(r, X, X)
 
 
 @algorithm(

@@ -40,9 +40,9 @@ OYABA = field(
     "Articulated-body inertia of each joint's subtree, "
     "expressed in the world, at its origin [kg, kg m, kg m2].",
 )
-BEHIND = field("_behind_M", ("nv", "nv"))  # H: of the joints behind one joint
-HOLDING = field("_behind_F", ("nv", 6))  # F, a row for each velocity
-BEHIND_SIZE = field("_behind_size", ("nv",))  # the diagonal of H without cancellation
+BEHIND_M = field("_behind_M", ("nv", "nv"))  # H of the joints behind a joint
+BEHIND_F = field("_behind_F", ("nv", 6))  # F, a row for each velocity
+BEHIND_SIZE = field("_behind_size", ("nv",))  # diagonal of H without cancellation
 MAX_ROUNDING_ERROR = 2e-15
 """A smaller pivot, relative to the inertia of the subtree, is a rounding error."""
 
@@ -50,6 +50,8 @@ MAX_ROUNDING_ERROR = 2e-15
 @kernel
 def store_result(r, i, Y):
     """Store an inertia about the origin of joint i, expressed in its frame and in the world.
+
+        Yaba = R' Y R
 
     Reads ROTATION, ORIGIN, POSITION; writes YABA, OYABA.
     """
@@ -92,9 +94,11 @@ def is_last_of_velocity(r, j, end):
 def add_behind(r, i, j, c):
     """Add column c of joint j, behind joint i, to H and F.
 
-    Reads FROM_PARENT, COLUMNS, COMPOSITE; writes BEHIND, HOLDING, BEHIND_SIZE.
+        F_k = Y S_k,  H_lk = S_l' F_k           Featherstone (2008), table 6.2
+
+    Reads FROM_PARENT, COLUMNS, COMPOSITE; writes BEHIND_M, BEHIND_F, BEHIND_SIZE.
     """
-    n, H = nv(r), offset(r, BEHIND)
+    H = matrix(r, BEHIND_M)
     k, Y, S = idx_v(r, j) + c, composite(r, j), ra.subspace_column(r, j, c)
     F = composite_column(r, j, c, Y)
     add_to_entry(
@@ -104,55 +108,59 @@ def add_behind(r, i, j, c):
         dot(S.linear, S.linear) * Y.mass + dot(S.angular, S.angular) * symmetric_size(Y.rotational),
     )
     for d in range(ncolumns(r, j)):
-        increase(r.work, H + (idx_v(r, j) + d) * n + k, ra.dot_column(r, j, d, F))
+        add_to_element(r, H, idx_v(r, j) + d, k, ra.dot_column(r, j, d, F))
     F = force_moved(ra.from_parent(r, j), F)
     p = parent(r, j)
     while p != i:
         for d in range(ncolumns(r, p)):
             x = ra.dot_column(r, p, d, F)
-            increase(r.work, H + (idx_v(r, p) + d) * n + k, x)
-            increase(r.work, H + k * n + idx_v(r, p) + d, x)
+            add_to_element(r, H, idx_v(r, p) + d, k, x)
+            add_to_element(r, H, k, idx_v(r, p) + d, x)
         F = force_moved(ra.from_parent(r, p), F)
         p = parent(r, p)
-    add_to_force(r, HOLDING, k, F)
+    add_to_force(r, BEHIND_F, k, F)
 
 
 @kernel
 def inertia_behind(r, i, end):
-    """Store H and F of the joints behind joint i.
+    """Compute H and F of the joints behind joint i, up to joint ``end``.
 
-    Reads FROM_PARENT, COLUMNS, COMPOSITE; writes BEHIND, HOLDING, BEHIND_SIZE.
+    Reads FROM_PARENT, COLUMNS, COMPOSITE; writes BEHIND_M, BEHIND_F, BEHIND_SIZE.
     """
     n = nv(r)
-    clear_entries(r, BEHIND, n * n)
-    clear_entries(r, HOLDING, 6 * n)
+    clear_entries(r, BEHIND_M, n * n)
+    clear_entries(r, BEHIND_F, 6 * n)
     clear_entries(r, BEHIND_SIZE, n)
     for j in range(i + 1, end):
         for c in range(ncolumns(r, j)):
             add_behind(r, i, j, c)
             k = idx_v(r, j) + c
             if is_last_of_velocity(r, j, end):
-                increase(r.work, offset(r, BEHIND) + k * (n + 1), armature(r, k))
+                add_to_element(r, matrix(r, BEHIND_M), k, k, armature(r, k))
 
 
 @kernel
 def eliminate_behind(r, k, Y):
     """Eliminate velocity k, if it moves inertia, from H, F and Y; return Y.
 
-    Reads BEHIND_SIZE; writes BEHIND, HOLDING.
+        H_ab = H_ab - H_ak H_kb / H_kk
+        F_a = F_a - H_ak F_k / H_kk
+        Y = Y - F_k F_k' / H_kk
+
+    Reads BEHIND_SIZE; writes BEHIND_M, BEHIND_F.
     """
-    n, H = nv(r), offset(r, BEHIND)
-    d, size = load(r.work, H + k * (n + 1)), entry(r, BEHIND_SIZE, k)
+    n, H = nv(r), matrix(r, BEHIND_M)
+    d, size = element(r, H, k, k), entry(r, BEHIND_SIZE, k)
     if not all_above(d, MIN_RELIABLE_PIVOT * size):
         fail(r, k)
     s = select_above(d, MAX_ROUNDING_ERROR * size, 1.0 / d, 0.0)
-    F = force(r, HOLDING, k)
+    F = force(r, BEHIND_F, k)
     for a in range(n):
-        x = s * load(r.work, H + a * n + k)
+        x = s * element(r, H, a, k)
         if a != k:
             for b in range(n):
-                increase(r.work, H + a * n + b, -x * load(r.work, H + k * n + b))
-            set_force(r, HOLDING, a, force_sub(force(r, HOLDING, a), force_scale(x, F)))
+                add_to_element(r, H, a, b, -x * element(r, H, k, b))
+            set_force(r, BEHIND_F, a, force_sub(force(r, BEHIND_F, a), force_scale(x, F)))
     return articulated_less_outer(Y, F, s)
 
 

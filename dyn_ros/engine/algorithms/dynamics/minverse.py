@@ -25,169 +25,181 @@ MINV = field(
     "Inverse of the joint-space inertia matrix, full [rad/s2, m/s2 per N m, N].",
 )
 ROOT = field("_root_of_Minv", ("nv", "padded"), zeros=True)  # V
-STEPS = field("_steps", ("nv", 13))  # S, U and 1, all times D^-1/2
-PROPAGATED = field("_passing", (6, "padded"))  # forces, one per column
+SCALED_S = field("_scaled_S", ("nv", 6))  # D^-1/2 S, about the first joint's origin
+SCALED_U = field("_scaled_U", ("nv", 6))  # D^-1/2 U, about the first joint's origin
+ROOT_OF_DINV = field("_root_of_Dinv", ("nv",))  # D^-1/2
+PROPAGATED = field("_propagated_forces", (6, "padded"))  # one per column
 UNIT = field("_unit", ("nv",))
 
 
 @kernel
-def store_steps(r):
-    """Store S, U and 1 of each velocity, about the first joint's origin.
+def scale_columns(r):
+    """Compute D^-1/2 S and D^-1/2 U of each velocity, about the first joint's origin.
 
-    Reads FROM_PARENT, COLUMNS, U, DINV; writes POSITION, STEPS.
+        p = p_p + t                         t: vector from the parent's origin
+        S = [1 [p]; 0 1] S,  U = [1 0; [p] 1] U
+
+    Reads FROM_PARENT, COLUMNS, U, DINV; writes POSITION, SCALED_S, SCALED_U, ROOT_OF_DINV.
     """
     for i in range(1, njoints(r) + 1):
         p = sub(ra.from_parent(r, i), ra.from_parent(r, 1))
         if parent(r, i) > 0:
-            p = add(
-                ra.from_parent(r, i),
-                vector(r, ra.POSITION, parent(r, i)),
-            )
+            p = add(ra.from_parent(r, i), ra.position(r, parent(r, i)))
         set_vector(r, ra.POSITION, i, p)
         for c in range(ncolumns(r, i)):
             k = idx_v(r, i) + c
-            row, s = offset(r, STEPS) + 13 * k, sqrt(entry(r, DINV, k))
+            s = sqrt(entry(r, DINV, k))
             S = motion_moved(scale(-1.0, p), ra.subspace_column(r, i, c))
             U_k = force_moved(p, force(r, U, k))
-            store_spatial(r.work, row, motion_scale(s, S))
-            store_spatial(r.work, row + 6, force_scale(s, U_k))
-            store(r.work, row + 12, s)
+            set_motion(r, SCALED_S, k, motion_scale(s, S))
+            set_force(r, SCALED_U, k, force_scale(s, U_k))
+            set_entry(r, ROOT_OF_DINV, k, s)
 
 
 @kernel
-def load_forces(r, f, w, count):
-    """Vectors of forces, one in each column from offset f on, in rows of w numbers. Reads f, w."""
+def force_vectors(r, A, k, count):
+    """Return the forces in columns k, k + 1, ... of A, whose six rows hold their components.
+
+    Reads A.
+    """
     return Force(
-        (
-            load_simd(r.work, f, count),
-            load_simd(r.work, f + w, count),
-            load_simd(r.work, f + 2 * w, count),
-        ),
-        (
-            load_simd(r.work, f + 3 * w, count),
-            load_simd(r.work, f + 4 * w, count),
-            load_simd(r.work, f + 5 * w, count),
-        ),
+        (elements(r, A, 0, k, count), elements(r, A, 1, k, count), elements(r, A, 2, k, count)),
+        (elements(r, A, 3, k, count), elements(r, A, 4, k, count), elements(r, A, 5, k, count)),
     )
 
 
 @kernel
-def store_propagated(r, k, count, f):
+def set_propagated(r, k, count, f):
     """Store a vector of forces in columns k, k + 1, ... Writes PROPAGATED."""
-    for x in range(3):
-        row = offset(r, PROPAGATED) + padded(r) * x + k
-        store_simd(r.work, row, count, f.linear[x])
-        store_simd(r.work, row + 3 * padded(r), count, f.angular[x])
+    columns = matrix_of_width(r, PROPAGATED, padded(r))
+    for c in range(3):
+        set_elements(r, columns, c, k, count, f.linear[c])
+        set_elements(r, columns, 3 + c, k, count, f.angular[c])
 
 
 @kernel
-def pass_inward(r):
-    """V, row by row from the tips, from the forces of the descendants of each velocity.
+def compute_root(r):
+    """Compute V, row by row from the tips, from the forces f_k of the descendants of each velocity.
 
-    Reads STEPS; writes ROOT, PROPAGATED.
+        V_jj = D_j^-1/2
+        V_jk = -D_j^-1/2 S_j' f_k
+        f_k = f_k + D_j^-1/2 U_j V_jk           Carpentier (2018)
+
+    Reads SCALED_S, SCALED_U, ROOT_OF_DINV; writes ROOT, PROPAGATED.
     """
+    V_, columns = matrix_of_width(r, ROOT, padded(r)), matrix_of_width(r, PROPAGATED, padded(r))
     for j in range(nv(r) - 1, -1, -1):
-        row, V_ = offset(r, STEPS) + 13 * j, offset(r, ROOT) + padded(r) * j
         end = velocity_end(r, j)
-        S, U_j = load_motion(r.work, row), load_force(r.work, row + 6)
-        s = load(r.work, row + 12)
+        S, U_j, s = motion(r, SCALED_S, j), force(r, SCALED_U, j), entry(r, ROOT_OF_DINV, j)
         for k in range(j + 1, end, simd_width(r.work)):
-            f = load_forces(r, offset(r, PROPAGATED) + k, padded(r), end - k)
+            f = force_vectors(r, columns, k, end - k)
             x = -power(f, S)
-            store_simd(r.work, V_ + k, end - k, x)
-            store_propagated(r, k, end - k, force_add(f, force_scale(x, U_j)))
-        store(r.work, V_ + j, s)
-        store_propagated(r, j, 1, force_scale(s, U_j))
+            set_elements(r, V_, j, k, end - k, x)
+            set_propagated(r, k, end - k, force_add(f, force_scale(x, U_j)))
+        set_element(r, V_, j, j, s)
+        set_propagated(r, j, 1, force_scale(s, U_j))
 
 
 @kernel
 def solve_for_root(r):
-    """V if mimic joints couple branches, after ``factor``. Reads L; writes ROOT, UNIT."""
+    """Compute V if mimic joints couple branches, after ``factor``.
+
+        V = D^-1/2 L^-T
+
+    Reads L; writes ROOT, UNIT.
+    """
+    V_ = matrix_of_width(r, ROOT, padded(r))
     for k in range(nv(r)):
         clear_entries(r, UNIT, nv(r))
         set_entry(r, UNIT, k, 1.0)
         solve_inward(r, UNIT)
         for j in range(k + 1):
-            store(
-                r.work,
-                offset(r, ROOT) + padded(r) * j + k,
-                entry(r, UNIT, j) / sqrt(pivot(r, j)),
-            )
+            set_element(r, V_, j, k, entry(r, UNIT, j) / sqrt(pivot(r, j)))
 
 
 @kernel
-def load_four(a, i):
-    """Return four adjacent numbers."""
-    return (load(a, i), load(a, i + 1), load(a, i + 2), load(a, i + 3))
+def four_elements(r, A, i, j):
+    """Return A[i, j] to A[i, j + 3]. Reads A."""
+    return (
+        element(r, A, i, j),
+        element(r, A, i, j + 1),
+        element(r, A, i, j + 2),
+        element(r, A, i, j + 3),
+    )
 
 
 @kernel
-def load_eight(a, i):
-    """Return eight adjacent numbers."""
-    return load_four(a, i) + load_four(a, i + 4)
+def eight_elements(r, A, i, j):
+    """Return A[i, j] to A[i, j + 7]. Reads A."""
+    return four_elements(r, A, i, j) + four_elements(r, A, i, j + 4)
 
 
 @kernel
 def add_scaled_four(total, a, x):
-    """total + a x, for four numbers each."""
+    """Return total + a x, for four numbers each."""
     return (total[0] + a[0] * x, total[1] + a[1] * x, total[2] + a[2] * x, total[3] + a[3] * x)
 
 
 @kernel
 def add_scaled(total, a, x):
-    """total + a x, for eight numbers each."""
+    """Return total + a x, for eight numbers each."""
     return add_scaled_four(total[:4], a[:4], x) + add_scaled_four(total[4:], a[4:], x)
 
 
 @kernel
-def store_rows(r, k, rows, columns, x):
-    """Store numbers in consecutive rows of an nv x nv matrix, starting at offset k."""
+def set_rows(r, A, i, j, x):
+    """Store vectors x in rows i, i + 1, ... of A, (nv, nv), from column j on. Writes A."""
     for t in range(len(x)):
-        if t < rows:
-            store_simd(r.work, k + nv(r) * t, columns, x[t])
+        if t < nv(r) - i:
+            set_elements(r, A, i + t, j, nv(r) - j, x[t])
 
 
 @kernel
 def add_row(r, x, y, i, c, j):
-    """Add the contribution of row j of V to rows i to i + 3 of V' V, in columns c, c + 1, ...
+    """Return x and y plus the part of row j of V in rows i to i + 3 of V' V, from column c on.
+
+        Minv_ic = Minv_ic + V_ji V_jc
 
     Reads ROOT.
     """
-    row, k = offset(r, ROOT) + padded(r) * j + i, offset(r, ROOT) + padded(r) * j + c
-    a = load_four(r.work, row)
+    V_ = matrix_of_width(r, ROOT, padded(r))
+    a = four_elements(r, V_, j, i)
     return (
-        add_scaled_four(x, a, load_simd(r.work, k, SIMD_WIDTH)),
-        add_scaled_four(y, a, load_simd(r.work, k + simd_width(r.work), SIMD_WIDTH)),
+        add_scaled_four(x, a, elements(r, V_, j, c, SIMD_WIDTH)),
+        add_scaled_four(y, a, elements(r, V_, j, c + simd_width(r.work), SIMD_WIDTH)),
     )
 
 
 @kernel
-def store_part(r, i, c, x):
+def store_block(r, i, c, x):
     """Store rows i to i + 3 of M^-1 in columns c, c + 1, ...; for a batch also transposed.
 
     Writes MINV.
     """
-    n, W = nv(r), offset(r, MINV)
-    store_rows(r, W + n * i + c, n - i, n - c, x)
+    n, Minv = nv(r), matrix(r, MINV)
+    set_rows(r, Minv, i, c, x)
     if is_batch(r):
         for t in range(4):
             if i + t < n:
-                store_simd(r.work, W + n * c + i + t, 1, x[t])
+                set_elements(r, Minv, c, i + t, 1, x[t])
 
 
 @kernel
-def square_root(r):
-    """V' V, four rows at a time, on and to the right of the diagonal; the rest by symmetry.
+def multiply_root(r):
+    """Compute M^-1 = V' V, four rows at a time, right of the diagonal; the others by symmetry.
+
+        Minv_ic = sum of V_ji V_jc over the common ancestors j of i and c
 
     Rows i to i + 3 of V' are nonzero only at these velocities and the ancestors of i. On the way
-    to the root, those that are also ancestors of column c come last.
+    to the root, the ancestors of column c come last.
 
     Reads ROOT; writes MINV.
     """
-    n, V_, W, width = nv(r), offset(r, ROOT), offset(r, MINV), simd_width(r.work)
+    n, V_, Minv = nv(r), matrix_of_width(r, ROOT, padded(r)), matrix(r, MINV)
+    width = simd_width(r.work)
     for i in range(0, n, 4):
         for c in range(i, n, 2 * width):
-            zero = 0.0 * load_simd(r.work, V_ + c, SIMD_WIDTH)
+            zero = 0.0 * elements(r, V_, 0, c, SIMD_WIDTH)
             x = (zero, zero, zero, zero)
             y = x
             for j in range(min(i + 4, n) - 1, i, -1):
@@ -199,33 +211,35 @@ def square_root(r):
             while j >= 0:
                 x, y = add_row(r, x, y, i, c, j)
                 j = velocity_parent(r, j)
-            store_part(r, i, c, x)
+            store_block(r, i, c, x)
             if c + width < n:
-                store_part(r, i, c + width, y)
+                store_block(r, i, c + width, y)
         if not is_batch(r):
             for c in range(i + 1, n):
                 for j in range(i, min(i + 4, c)):
-                    store(r.work, W + n * c + j, load(r.work, W + n * j + c))
+                    set_element(r, Minv, c, j, element(r, Minv, j, c))
 
 
 @kernel
 def root_after_elimination(r):
     """Compute V after ``eliminate_all``, with M^-1 = V' V.
 
-    Reads FROM_PARENT, COLUMNS, U, DINV; writes POSITION, ROOT, STEPS, PROPAGATED.
+    Reads FROM_PARENT, COLUMNS, U, DINV; writes POSITION, ROOT, SCALED_S, SCALED_U, ROOT_OF_DINV,
+    PROPAGATED.
     """
-    store_steps(r)
-    pass_inward(r)
+    scale_columns(r)
+    compute_root(r)
 
 
 @kernel
 def inverse_after_elimination(r):
     """Compute M^-1 = V' V after ``eliminate_all``.
 
-    Reads FROM_PARENT, COLUMNS, U, DINV; writes POSITION, MINV, ROOT, STEPS, PROPAGATED.
+    Reads FROM_PARENT, COLUMNS, U, DINV; writes POSITION, MINV, ROOT, SCALED_S, SCALED_U,
+    ROOT_OF_DINV, PROPAGATED.
     """
     root_after_elimination(r)
-    square_root(r)
+    multiply_root(r)
 
 
 @kernel
@@ -235,7 +249,7 @@ def inverse_after_factor(r):
     Reads L; writes MINV, ROOT, UNIT.
     """
     solve_for_root(r)
-    square_root(r)
+    multiply_root(r)
 
 
 @kernel

@@ -43,7 +43,7 @@ OBSERVED = field(
     ("nv",),
     "Generalized momentum of the observer's last sample [kg m2/s, kg m/s]; its velocity if direct.",
 )
-KNOWN = field(
+KNOWN_EFFORT = field(
     "known_effort",
     ("nv",),
     "Rate of the generalized momentum without external efforts "
@@ -56,24 +56,27 @@ COULOMB = field("_coulomb", ("nv",))
 REVERSAL = field("_friction_velocity", ("nv",))
 EXTERNAL_BEFORE = field("_external", ("nv",))
 OBSERVED_BEFORE = field("_momentum", ("nv",))
-KNOWN_BEFORE = field("_known_effort", ("nv",))
-CHANGE = field("_velocity_change", ("nv",))
+KNOWN_EFFORT_BEFORE = field("_known_effort", ("nv",))
+VELOCITY_CHANGE = field("_velocity_change", ("nv",))
 DIRECT = declare_option("direct", bits=1)  # 1: M dv/dt instead of d(M v)/dt
 
 _HALVINGS = 6
 _MAX_EXPONENT = 0.625 * 2**_HALVINGS  # exp(-40) is zero compared with 1
-_TAYLOR_RATIOS = tuple(1.0 / n for n in range(1, 18))  # expm1
+_TAYLOR_RATIOS = tuple(1.0 / n for n in range(1, 18))  # consecutive coefficients of expm1
 
 
 @kernel
 def decay(x):
-    """Return exp(-x) to 2e-16, and 1 - exp(-x) to as many digits, for x >= 0."""
+    """Return exp(-x) to 2e-16, and 1 - exp(-x) to as many digits, for x >= 0.
+
+    expm1(y) = y + y^2 / 2! + ...,  expm1(2 y) = expm1(y) (expm1(y) + 2)
+    """
     y = select_above(_MAX_EXPONENT, x, x, _MAX_EXPONENT) * (-1.0 / 2**_HALVINGS)
     t = y * _TAYLOR_RATIOS[16]
     for n in range(15, -1, -1):
         t = y * _TAYLOR_RATIOS[n] * (1.0 + t)
     for _ in range(_HALVINGS):
-        t = t * (t + 2.0)  # expm1(2 y) from expm1(y)
+        t = t * (t + 2.0)
     return 1.0 + t, -t
 
 
@@ -99,15 +102,16 @@ def filter_step(factors, external, change, effort_before, effort):
 
 @kernel
 def observe_velocity(r):
-    """Direct method: store M (v1 - v0) in P and minus the nonlinear effects in P_RATE.
+    """Direct method: compute the terms that stand for the momentum's change and rate.
 
-    Reads OBSERVED_BEFORE; writes P_RATE, OBSERVED, CHANGE; calls momentum_of,
+        P = M (v_1 - v_0),  P_RATE = -nle
+
+    Reads OBSERVED_BEFORE; writes P_RATE, OBSERVED, VELOCITY_CHANGE; calls momentum_of,
     nonlinear_effects_kernel.
     """
     for k in range(nv(r)):
-        change = entry(r, V, k) - entry(r, OBSERVED_BEFORE, k)
-        set_entry(r, CHANGE, k, change)
-    momentum_of(r, CHANGE)
+        set_entry(r, VELOCITY_CHANGE, k, entry(r, V, k) - entry(r, OBSERVED_BEFORE, k))
+    momentum_of(r, VELOCITY_CHANGE)
     nonlinear_effects_kernel(r)
     for k in range(nv(r)):
         set_entry(r, OBSERVED, k, entry(r, V, k))
@@ -116,7 +120,9 @@ def observe_velocity(r):
 
 @kernel
 def observe_momentum(r):
-    """Store the change of the momentum in P.
+    """Compute the momentum's rate, and its change in P.
+
+        P = p_1 - p_0,  p = M v,  P_RATE = C' v - g
 
     Reads Q, V, OBSERVED_BEFORE; writes LIMI, JOINT_V, P, P_RATE, SUBTREE_MOMENTUM, SUBTREE_MASS,
     SUBTREE_MOMENT, GRAVITY_IN_JOINT, OBSERVED.
@@ -132,10 +138,11 @@ def observe_momentum(r):
 def momentum_observer_step_kernel(r):
     """Advance the observer by a step.
 
-        r = K (p - integral of (tau + C' v - g + r))        De Luca and Mattone (2005)
+        u = tau + C' v - g - friction
+        r = K (p - integral of (u + r))                 De Luca and Mattone (2005)
 
-    Reads TAU_IN, STEP, OBSERVER_GAIN, DAMPING, COULOMB, REVERSAL, EXTERNAL_BEFORE, KNOWN_BEFORE;
-    writes EXTERNAL, KNOWN; calls observe_velocity, observe_momentum.
+    Reads TAU_IN, STEP, OBSERVER_GAIN, DAMPING, COULOMB, REVERSAL, EXTERNAL_BEFORE,
+    KNOWN_EFFORT_BEFORE; writes EXTERNAL, KNOWN_EFFORT; calls observe_velocity, observe_momentum.
     """
     if option(r, DIRECT) == 1:
         observe_velocity(r)
@@ -145,26 +152,21 @@ def momentum_observer_step_kernel(r):
     for k in range(0, nv(r), simd_width(r.work)):
         n = nv(r) - k
         friction = friction_effort(
-            load_simd(r.work, offset(r, V) + k, n),
-            load_simd(r.work, offset(r, DAMPING) + k, n),
-            load_simd(r.work, offset(r, COULOMB) + k, n),
-            load_simd(r.work, offset(r, REVERSAL) + k, n),
+            entries(r, V, k, n),
+            entries(r, DAMPING, k, n),
+            entries(r, COULOMB, k, n),
+            entries(r, REVERSAL, k, n),
         )
-        effort = (
-            load_simd(r.work, offset(r, TAU_IN) + k, n)
-            + load_simd(r.work, offset(r, P_RATE) + k, n)
-            - friction
-        )
-        factors = step_factors(load_simd(r.work, offset(r, OBSERVER_GAIN) + k, n), dt)
+        effort = entries(r, TAU_IN, k, n) + entries(r, P_RATE, k, n) - friction
         external = filter_step(
-            factors,
-            load_simd(r.work, offset(r, EXTERNAL_BEFORE) + k, n),
-            load_simd(r.work, offset(r, P) + k, n),
-            load_simd(r.work, offset(r, KNOWN_BEFORE) + k, n),
+            step_factors(entries(r, OBSERVER_GAIN, k, n), dt),
+            entries(r, EXTERNAL_BEFORE, k, n),
+            entries(r, P, k, n),
+            entries(r, KNOWN_EFFORT_BEFORE, k, n),
             effort,
         )
-        store_simd(r.work, offset(r, EXTERNAL) + k, n, external)
-        store_simd(r.work, offset(r, KNOWN) + k, n, effort)
+        set_entries(r, EXTERNAL, k, n, external)
+        set_entries(r, KNOWN_EFFORT, k, n, effort)
 
 
 # --- the samples of a recording, one after the other
@@ -173,8 +175,8 @@ def momentum_observer_step_kernel(r):
 def filter_samples(
     v: int,
     tau: int,
-    moved: int,
-    rate: int,
+    momentum: int,
+    momentum_rate: int,
     dt: int,
     dt_stride: int,
     settings: int,
@@ -186,14 +188,17 @@ def filter_samples(
 ) -> int:
     """Compute the residual of each sample, in order; all but the last three are addresses.
 
-    moved contains the momenta or, if direct, M times the changes of velocity. dt_stride is 0 for
-    one length of all steps, 1 for one for each sample.
+    ``momentum`` contains the momenta or, if direct, M times the changes of velocity. ``dt_stride``
+    is 0 if all steps have one length, 1 if ``dt`` has a length for each sample. ``settings`` are
+    gain, damping, Coulomb friction and the velocity of its reversal; ``memory`` is the residual,
+    the momentum and its known rate at the sample before, replaced by those at the last one; nv
+    numbers each.
     """
-    v, tau, moved, rate, dt, settings, memory, external = (
+    v, tau, momentum, momentum_rate, dt, settings, memory, external = (
         floats_at(v),
         floats_at(tau),
-        floats_at(moved),
-        floats_at(rate),
+        floats_at(momentum),
+        floats_at(momentum_rate),
         floats_at(dt),
         floats_at(settings),
         floats_at(memory),
@@ -219,8 +224,8 @@ def filter_samples(
                 factors = step_factors(gain, h)
             i = row * nv + k
             friction = friction_effort(load_simd(v, i, n), damping, coulomb, reversal)
-            effort = load_simd(tau, i, n) + load_simd(rate, i, n) - friction
-            p1 = load_simd(moved, i, n)
+            effort = load_simd(tau, i, n) + load_simd(momentum_rate, i, n) - friction
+            p1 = load_simd(momentum, i, n)
             change = p1
             if direct == 0:
                 change = p1 - p
@@ -275,9 +280,9 @@ class ObserverState(NamedTuple):
         REVERSAL,
         EXTERNAL_BEFORE,
         OBSERVED_BEFORE,
-        KNOWN_BEFORE,
+        KNOWN_EFFORT_BEFORE,
     ),
-    results=(EXTERNAL, OBSERVED, KNOWN),
+    results=(EXTERNAL, OBSERVED, KNOWN_EFFORT),
     options=(DIRECT,),
     others=(FILTER, KALMAN_FILTER, LOW_PASS),
 )
@@ -356,7 +361,7 @@ def momentum_observer_step(
         q,
         v,
         tau,
-        _steps(dt),
+        _step_lengths(dt),
         gains,
         *losses.kernel,
         external,
@@ -367,26 +372,27 @@ def momentum_observer_step(
 
 
 def positive(model: Model, name: str, value: float | ArrayLike) -> Array:
-    """Positive numbers for all velocities, or a ValueError."""
-    return _numbers(model, name, value, "more than 0", lambda array: array > 0.0)
+    """Return positive numbers for all velocities, or raise a ValueError."""
+    return _velocity_numbers(model, name, value, "more than 0", lambda array: array > 0.0)
 
 
 def not_negative(model: Model, name: str, value: float | ArrayLike) -> Array:
-    """Numbers of at least zero for all velocities, or a ValueError."""
-    return _numbers(model, name, value, "at least 0", lambda array: array >= 0.0)
+    """Return numbers of at least zero for all velocities, or raise a ValueError."""
+    return _velocity_numbers(model, name, value, "at least 0", lambda array: array >= 0.0)
 
 
-def _numbers(
+def _velocity_numbers(
     model: Model,
     name: str,
     value: float | ArrayLike,
     limit: str,
     accepts: Callable[[Array], NDArray[np.bool_]],
 ) -> Array:
+    """Return numbers that are accepted for all velocities, or raise a ValueError."""
     array = one_each(name, value, require_model(model).nv)
-    wrong = np.flatnonzero(~accepts(array))
-    if wrong.size:
-        k = int(wrong[0])
+    rejected = np.flatnonzero(~accepts(array))
+    if rejected.size:
+        k = int(rejected[0])
         raise ValueError(
             f"{name}: expected {limit} for each velocity, got {array[k]} for "
             f"{model.velocity_names[k]!r}"
@@ -394,8 +400,8 @@ def _numbers(
     return array
 
 
-def _steps(dt: float | ArrayLike) -> Array:
-    """The steps as a column, or a ValueError."""
+def _step_lengths(dt: float | ArrayLike) -> Array:
+    """Return the lengths of the steps as a column, or raise a ValueError."""
     try:
         array = np.asarray(dt)
     except ValueError:  # a ragged list

@@ -77,13 +77,13 @@ def set_axis(r, i, u):
 
     Writes COLUMNS.
     """
-    store3(r.work, offset(r, COLUMNS) + 6 * idx_column(r, i), u)
+    set_vector(r, COLUMNS, 2 * idx_column(r, i), u)  # half of a column
 
 
 @kernel
 def root_axis(r, i):
     """Return the axis of a revolute or prismatic joint. Reads COLUMNS."""
-    return load3(r.work, offset(r, COLUMNS) + 6 * idx_column(r, i))
+    return vector(r, COLUMNS, 2 * idx_column(r, i))  # half of a column
 
 
 @kernel

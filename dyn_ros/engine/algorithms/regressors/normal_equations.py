@@ -31,7 +31,8 @@ NFEATURES = 7  # a vector of SIMD_WIDTH numbers holds them and the torque
 
 FEATURES = field("_features", ("nv", NFEATURES))
 ROW_WEIGHTS = field("_row_weights", ("nv",))
-# A row per velocity: columns of all bodies, zeros up to a multiple of SIMD_WIDTH, features, torque
+# A row for each velocity: columns of all bodies, zeros up to a multiple of SIMD_WIDTH, features,
+# torque
 EQUATIONS = field("_equations", ("nv", "regression"), zeros=True)
 WEIGHT = field("_weight", (1,))  # weight of the current row; zero in padding lanes
 WEIGHTED_ROW_TILE = field("_weighted", (SIMD_WIDTH,))
@@ -55,6 +56,12 @@ def row_length(r):
 
 
 @kernel
+def equation_rows(r):
+    """Return the rows of equations, a matrix with a row for each velocity."""
+    return matrix_of_width(r, EQUATIONS, row_length(r))
+
+
+@kernel
 def first_feature(r):
     """Return the column of the first feature in a row of equations."""
     return row_length(r) - SIMD_WIDTH
@@ -66,10 +73,11 @@ def store_features(r, k):
 
     Reads TAU_IN, FEATURES; writes EQUATIONS.
     """
-    start = offset(r, EQUATIONS) + row_length(r) * k + first_feature(r)
+    rows, start = equation_rows(r), first_feature(r)
+    features = matrix_of_width(r, FEATURES, NFEATURES)
     for n in range(NFEATURES):
-        store(r.work, start + n, load(r.work, offset(r, FEATURES) + NFEATURES * k + n))
-    store(r.work, start + NFEATURES, entry(r, TAU_IN, k))
+        set_element(r, rows, k, start + n, element(r, features, k, n))
+    set_element(r, rows, k, start + NFEATURES, entry(r, TAU_IN, k))
 
 
 @kernel
@@ -78,12 +86,12 @@ def store_weight(r, k):
     set_entry(r, WEIGHT, 0, 1.0)
     if has_input(r, ROW_WEIGHTS):
         set_entry(r, WEIGHT, 0, entry(r, ROW_WEIGHTS, k))
-    clear_padding(r, offset(r, WEIGHT))
+    clear_padding(r, WEIGHT, 0)
 
 
 @kernel
 def bodies_moved(r, k):
-    """The first body that velocity k moves, and the one after the last; mimics leave gaps."""
+    """Return the first body that velocity k moves, and the end of the bodies; mimics leave gaps."""
     first, end = njoints(r) + 1, 0
     for i in range(1, njoints(r) + 1):
         if idx_v(r, i) <= k and k < idx_v(r, i) + ncolumns(r, i):
@@ -98,13 +106,15 @@ def bodies_moved(r, k):
 def add_products(r, k, i, start, end):
     """Add the products of column i with columns start to end of row k.
 
+        PRODUCTS_kij = PRODUCTS_kij + weight y_ki y_kj
+
     Reads EQUATIONS, WEIGHT; writes PRODUCTS.
     """
-    row = offset(r, EQUATIONS) + row_length(r) * k
-    sums = offset(r, PRODUCTS) + row_length(r) * (row_length(r) * k + i)
-    x = entry(r, WEIGHT, 0) * load(r.work, row + i)
+    rows = equation_rows(r)
+    sums = matrix_row(r, PRODUCTS, k, row_length(r), row_length(r))
+    x = entry(r, WEIGHT, 0) * element(r, rows, k, i)
     for j in range(start, end):
-        increase(r.work, sums + j, x * load(r.work, row + j))
+        add_to_element(r, sums, i, j, x * element(r, rows, k, j))
 
 
 @kernel
@@ -127,14 +137,16 @@ def add_row(r, k, start, end):
 
 @kernel
 def transpose_block(r, k, n):
-    """Multiply columns LANES n ... of row k by its weight, and transpose them.
+    """Multiply block n of LANES columns of row k by its weight, and transpose it.
+
+        ROW_BY_STATES: a column of each state in place of a state of each column
 
     Reads EQUATIONS, WEIGHT; writes WEIGHTED_ROW_TILE.
     """
-    row = offset(r, EQUATIONS) + row_length(r) * k + LANES * n
     weight = entry(r, WEIGHT, 0)
     for c in range(LANES):
-        set_entry(r, WEIGHTED_ROW_TILE, c, weight * load(r.work, row + c))
+        x = weight * element(r, equation_rows(r), k, LANES * n + c)
+        set_entry(r, WEIGHTED_ROW_TILE, c, x)
     transpose_tile(
         r.work, offset(r, WEIGHTED_ROW_TILE), offset(r, ROW_BY_STATES) + n, row_length(r) // LANES
     )
@@ -142,7 +154,7 @@ def transpose_block(r, k, n):
 
 @kernel
 def four_numbers(r, k, lane):
-    """Return four numbers of a lane."""
+    """Return entry k of four lanes."""
     return (
         load_lane(r.work, k, lane),
         load_lane(r.work, k, lane + 1),
@@ -153,48 +165,57 @@ def four_numbers(r, k, lane):
 
 @kernel
 def eight_numbers(r, k, lane):
-    """Return eight numbers of a lane."""
+    """Return entry k of eight lanes."""
     return four_numbers(r, k, lane) + four_numbers(r, k, lane + 4)
 
 
-numbers = {4: four_numbers, 8: eight_numbers}[LANES]
+numbers_of_lanes = {4: four_numbers, 8: eight_numbers}[LANES]
 
 
 @kernel
-def add_block(r, sums, a, b, block, blocks):
-    """Add the products of columns a and b with the columns in a block to vectors of sums.
+def equation_of_lanes(r, k, i):
+    """Return number i of row k of the equations of each state."""
+    return numbers_of_lanes(r, offset(r, EQUATIONS) + row_length(r) * k + i, 0)
 
-    Reads ROW_BY_STATES; writes block, blocks, sums.
+
+@kernel
+def add_block(r, sums, i, a, b, block):
+    """Add the products of columns i and i + 1, a and b, with the columns in a block to the sums.
+
+        sums_ij = sums_ij + sum of a_n c_nj over the states n
+
+    Reads ROW_BY_STATES; writes sums.
     """
-    t = offset(r, ROW_BY_STATES) + block
-    x, y = load(r.work, sums + block), load(r.work, sums + blocks + block)
+    columns = matrix_of_width(r, ROW_BY_STATES, row_length(r) // LANES)
+    x, y = element(r, sums, i, block), element(r, sums, i + 1, block)
     for n in range(LANES):
-        c = load(r.work, t + blocks * n)
+        c = element(r, columns, n, block)
         x = x + a[n] * c
         y = y + b[n] * c
-    store(r.work, sums + block, x)
-    store(r.work, sums + blocks + block, y)
+    set_element(r, sums, i, block, x)
+    set_element(r, sums, i + 1, block, y)
 
 
 @kernel
 def add_pair(r, k, i, end):
-    """Add the products of columns i and i + 1 with those up to block ``end``, and the features.
+    """Add the products of columns i and i + 1 with columns up to block ``end``, and the features.
 
     Reads ROW_BY_STATES; writes PRODUCTS.
     """
     blocks = row_length(r) // LANES
-    column = offset(r, EQUATIONS) + row_length(r) * k + i
-    sums = offset(r, PRODUCTS) + blocks * (row_length(r) * k + i)
-    a, b = numbers(r, column, 0), numbers(r, column + 1, 0)
+    sums = matrix_row(r, PRODUCTS, k, row_length(r), blocks)
+    a, b = equation_of_lanes(r, k, i), equation_of_lanes(r, k, i + 1)
     for block in range(i // LANES, end):
-        add_block(r, sums, a, b, block, blocks)
+        add_block(r, sums, i, a, b, block)
     for n in range(SIMD_WIDTH // LANES, 0, -1):
-        add_block(r, sums, a, b, blocks - n, blocks)
+        add_block(r, sums, i, a, b, blocks - n)
 
 
 @kernel
 def add_lanes(r, k, start, end):
     """Add the products of row k in all lanes; start and end are blocks of ``LANES`` columns.
+
+        W'W = W'W + sum of w y_k y_k' over the states
 
     Reads EQUATIONS, WEIGHT, ROW_BY_STATES; writes WEIGHTED_ROW_TILE, PRODUCTS.
     """
@@ -222,9 +243,8 @@ def normal_equations_kernel(r):
         clear_entries(r, EQUATIONS, size(r, EQUATIONS))
     clear_sum(r, PRODUCTS)
     set_falling_root(r)
-    equations = matrix_of_width(r, EQUATIONS, row_length(r))
     for i in range(1, njoints(r) + 1):
-        parameter_columns(r, i, equations)
+        parameter_columns(r, i, equation_rows(r))
     for k in range(nv(r)):
         store_features(r, k)
         store_weight(r, k)
@@ -318,11 +338,11 @@ def normal_equations(
     >>> np.allclose(residual, 0.0)
     True
     """
-    further, count = _padded(features)
+    padded_features, count = _pad_features(features)
     sums: Array = normal_equations.call(
-        model, data, threads, q, v, a, tau, further, _not_negative(model, weights)
+        model, data, threads, q, v, a, tau, padded_features, _not_negative(model, weights)
     )
-    columns, pairs = _places(10 * model.njoints, sums.shape[2], count)
+    columns, pairs = _product_indices(10 * model.njoints, sums.shape[2], count)
     torque = sums.shape[2] - SIMD_WIDTH + NFEATURES
     return NormalEquations(
         sums.reshape(len(sums), -1).take(pairs, axis=1),
@@ -332,34 +352,40 @@ def normal_equations(
 
 
 @functools.lru_cache(64)
-def _places(bodies: int, length: int, count: int) -> tuple[NDArray[np.int_], NDArray[np.int_]]:
-    """Return the places in rows of a length of the columns, and of their products."""
+def _product_indices(
+    nparameters: int, length: int, count: int
+) -> tuple[NDArray[np.int_], NDArray[np.int_]]:
+    """Return the indices of columns in a row of ``length`` numbers, and of their products.
+
+    The columns are the parameters of all bodies and ``count`` features.
+    """
     first = length - SIMD_WIDTH
-    columns = np.r_[:bodies, first : first + count]
+    columns = np.r_[:nparameters, first : first + count]
     return columns, length * np.minimum.outer(columns, columns) + np.maximum.outer(columns, columns)
 
 
-def assembled(WW: Array, Wy: Array, bodies: int) -> tuple[Array, Array]:
-    """Add sums of rows, each divided by its variance: H (p, p) and g (p,) of all parameters.
+def assemble(WW: Array, Wy: Array, nparameters: int) -> tuple[Array, Array]:
+    """Return the sums of the rows of all velocities, H (p, p) and g (p,) of all parameters.
 
-    These are the ``bodies`` parameters of all bodies, then each feature for each velocity.
+    WW and Wy are divided by the variances of the torques. The parameters are ``nparameters`` of all
+    bodies, then each feature for each velocity.
     """
-    count = WW.shape[1] - bodies
-    columns = bodies + len(WW) * np.arange(count) + np.arange(len(WW))[:, None]
-    H = np.zeros((bodies + columns.size, bodies + columns.size))
-    H[:bodies, :bodies] = WW[:, :bodies, :bodies].sum(axis=0)
-    H[columns, :bodies] = WW[:, bodies:, :bodies]
-    H[:bodies] = H[:, :bodies].T
-    H[columns[:, :, None], columns[:, None]] = WW[:, bodies:, bodies:]
-    g = np.concatenate([Wy[:, :bodies].sum(axis=0), Wy[:, bodies:].T.ravel()])
+    count, n = WW.shape[1] - nparameters, nparameters
+    columns = n + len(WW) * np.arange(count) + np.arange(len(WW))[:, None]
+    H = np.zeros((n + columns.size, n + columns.size))
+    H[:n, :n] = WW[:, :n, :n].sum(axis=0)
+    H[columns, :n] = WW[:, n:, :n]
+    H[:n] = H[:, :n].T
+    H[columns[:, :, None], columns[:, None]] = WW[:, n:, n:]
+    g = np.concatenate([Wy[:, :n].sum(axis=0), Wy[:, n:].T.ravel()])
     return H, g
 
 
-def _padded(features: ArrayLike) -> tuple[ArrayLike, int]:
-    """Features with zeros in the columns that are not used, and the number of the others."""
+def _pad_features(features: ArrayLike) -> tuple[ArrayLike, int]:
+    """Return features with zeros in unused columns, and the number of used columns."""
     try:
         array = np.asarray(features)
-    except ValueError:  # rejected as other arrays are
+    except ValueError:  # the call rejects it
         return features, NFEATURES
     count = array.shape[-1] if array.ndim in (2, 3) else NFEATURES
     if count >= NFEATURES:
