@@ -39,6 +39,7 @@ JOINT, START, STOP, REFERENCE, AT_ORIGIN, KP, KD, PLACEMENT = 0, 2, 3, 4, 5, 6, 
 """Places in a contact's numbers. JOINT and PLACEMENT (12 numbers) are those of c1, then of c2."""
 CONTACT_SIZE = 32
 MAX_CONTACTS = MAX_CONSTRAINTS // 3
+MAX_CACHED_CONTACTS = 64  # combinations of contacts and settings in a Data
 
 
 class PackedContacts(int):
@@ -83,8 +84,6 @@ def pack_contacts(
     residual: float | None = None,
     max_iterations: int = 1,
     restitution: float = 0.0,
-    *,
-    max_cached: int = 64,
 ) -> PackedContacts:
     """Return contacts packed for kernels, found in ``Data`` or created.
 
@@ -111,7 +110,7 @@ def pack_contacts(
     cache = data._packed_constraints if getattr(data, "model", None) is model else {}
     require_contacts(contacts)
     packed_contacts = _pack(require_model(model), contacts, _checked_settings(*settings))
-    if len(cache) >= max_cached:
+    if len(cache) >= MAX_CACHED_CONTACTS:
         cache.clear()
     with contextlib.suppress(TypeError):  # damping is an array without an axis
         cache[contacts, settings] = packed_contacts
