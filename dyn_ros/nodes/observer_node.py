@@ -141,7 +141,7 @@ class ObserverNode(RobotNode):
             self.requests.add(state.stamp, observation)
 
     def _observation_for(self, robot: RobotContext) -> Observation | None:
-        """Return the observer of a robot, or None if a parameter does not fit it."""
+        """Return the observation of a robot, or None if a parameter does not fit it."""
         if self._observation and self._observation.robot is robot:
             return self._observation
         if self._setting_error_source == (robot, self.parameters.changes):

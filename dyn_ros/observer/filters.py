@@ -214,7 +214,7 @@ class LowPass:
         if not dt >= 0.0:
             raise ValueError(f"dt: expected at least 0 s, got {dt!r:.80}")
         sample = np.array(x, float)
-        return self._filter(sample.reshape(1, -1), np.array([dt], float)).reshape(sample.shape)
+        return self._filter_all(sample.reshape(1, -1), np.array([dt], float)).reshape(sample.shape)
 
     def run(self, x: ArrayLike, dt: float | ArrayLike) -> Array:
         """Return the filtered signal after each sample of a recording, as ``update`` would.
@@ -244,10 +244,10 @@ class LowPass:
             )
         if not len(samples):
             return samples
-        filtered = self._filter(samples.reshape(len(samples), -1), steps)
+        filtered = self._filter_all(samples.reshape(len(samples), -1), steps)
         return filtered.reshape(samples.shape)
 
-    def _filter(self, x: Array, dt: Array) -> Array:
+    def _filter_all(self, x: Array, dt: Array) -> Array:
         """Return the filtered signal after each of at least one sample, (N, n)."""
         if self._value is None:
             self._value = x[0].copy()
@@ -302,7 +302,7 @@ class DisturbanceFilter:
         """Return the estimate after a sample, (nv,), from its momentum and the known rate of it."""
         M = crba(self._model, self._data, q)
         external = np.empty(self._model.nv)
-        self._filter(momentum, known_rate, M[None], dt, 0, external)
+        self._filter_all(momentum, known_rate, M[None], dt, 0, external)
         return external
 
     def run(
@@ -317,11 +317,11 @@ class DisturbanceFilter:
     ) -> None:
         """Write the estimates after each sample to the rows of ``external``."""
         M = crba(self._model, self._data, q, threads=threads)
-        self._filter(
+        self._filter_all(
             momentum.reshape(-1), known_rate.reshape(-1), M, dt, dt_stride, external.reshape(-1)
         )
 
-    def _filter(
+    def _filter_all(
         self,
         momentum: Array,
         known_rate: Array,

@@ -56,9 +56,15 @@ class Reason(IntEnum):
         "efforts; expected one position for each name, and one velocity and effort for each name "
         "or none",
     )
-    POSITION_NOT_FINITE = "position that is not finite", "position is not finite: {0.unusable}"
+    POSITION_NOT_FINITE = (
+        "position that is not finite",
+        "position is not finite: {0.unusable}",
+    )
     POSITION_TOO_LARGE = "position that is too large", "position is too large: {0.unusable}"
-    VELOCITY_NOT_FINITE = "velocity that is not finite", "velocity is not finite: {0.unusable}"
+    VELOCITY_NOT_FINITE = (
+        "velocity that is not finite",
+        "velocity is not finite: {0.unusable}",
+    )
     VELOCITY_TOO_LARGE = "velocity that is too large", "velocity is too large: {0.unusable}"
     LATE_STAMP = (
         "stamp that is older than the last one",
@@ -127,7 +133,7 @@ class Evidence:
 
     @property
     def unusable(self) -> str:
-        """Unusable numbers with their names."""
+        """Unusable numbers with their names, such as "elbow = nan"."""
         places = self.details[1 : 1 + self.details[0]]
         return ", ".join(f"{self.names[k % self.size]} = {self.numbers[k]:g}" for k in places)
 

@@ -1,6 +1,11 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Outputs of a node: the topics that it publishes for each state of its robot."""
+"""Outputs of a node: the topics that it publishes for each state of its robot.
+
+`RobotNode` collects joint states; for each complete state, it calls `process_state`. This finds the
+outputs that have subscribers, computes the terms that these read in one call of the engine, and
+calls the function that each output made for the robot.
+"""
 
 from __future__ import annotations
 

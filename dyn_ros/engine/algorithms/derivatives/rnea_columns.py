@@ -59,7 +59,7 @@ def place_columns(r, i):
 
     Reads Q; writes ROTATION, FROM_PARENT, COLUMNS, ORIGIN, POSITION, J.
     """
-    return shift_columns(r, i, ra.place_body_relative(r, i))
+    return store_jacobian_columns(r, i, ra.place_body_relative(r, i))
 
 
 @kernel
@@ -69,12 +69,12 @@ def placed_columns(r, i):
     Reads COLUMNS, COMPOSITE; writes FROM_PARENT, ORIGIN, POSITION, J.
     """
     ra.make_relative(r, i)
-    return shift_columns(r, i, inertia(r, COMPOSITE, i))
+    return store_jacobian_columns(r, i, inertia(r, COMPOSITE, i))
 
 
 @kernel
-def shift_columns(r, i, Y):
-    """Store the columns of J of joint i; return the inertia of its body.
+def store_jacobian_columns(r, i, Y):
+    """Store the columns of J of joint i; return the inertia of its body about the root origin.
 
     Reads COLUMNS, POSITION; writes J.
     """
