@@ -11,6 +11,7 @@ motion again. Its service ``~/hold`` slows its own motion to a stop while users 
 """
 
 import argparse
+import contextlib
 import math
 import time
 from array import array
@@ -21,7 +22,7 @@ from typing import Any
 
 import rclpy
 from geometry_msgs.msg import WrenchStamped
-from rclpy.executors import Executor, SingleThreadedExecutor
+from rclpy.executors import Executor, ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from sensor_msgs.msg import JointState
@@ -55,7 +56,8 @@ def main() -> None:
     executor = SingleThreadedExecutor()
     executor.add_node(node)
     try:
-        node.run(executor, options.rate)
+        with contextlib.suppress(KeyboardInterrupt, ExternalShutdownException):
+            node.run(executor, options.rate)
     finally:
         executor.shutdown()
         node.destroy_node()

@@ -3,6 +3,9 @@
 """The node of the demo's simulated robot: pushes, payloads, commands."""
 
 import math
+import signal
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -194,3 +197,20 @@ def test_what_it_publishes(person):
     assert np.isfinite([message.position, message.velocity, message.effort]).all()
     stamp = message.header.stamp.sec + message.header.stamp.nanosec * 1e-9
     assert abs(stamp - time.time()) < LIMIT
+
+
+def test_ctrl_c_ends_the_robot_quietly():
+    command = [sys.executable, "-m", "dyn_ros.demo.robot", str(ARM), "--rate", "100"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    context = rclpy.Context()
+    rclpy.init(args=[], context=context)
+    listener = rclpy.create_node("listener", context=context)
+    end = time.monotonic() + LIMIT
+    while not listener.count_publishers("joint_states") and time.monotonic() < end:
+        time.sleep(0.1)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=LIMIT)
+    listener.destroy_node()
+    rclpy.shutdown(context=context)
+    assert (process.returncode, errors) == (0, "")
