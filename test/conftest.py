@@ -65,6 +65,7 @@ os.environ["ROS_DOMAIN_ID"] = str(_domain)
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 os.environ["ROS_LOG_DIR"] = _logs.name
 os.environ.pop("ROS_STATIC_PEERS", None)
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # threads of two processes wait for each other
 for name in ("LINES", "COLUMNS"):  # readline exports them; children may have another terminal
     os.environ.pop(name, None)
 
