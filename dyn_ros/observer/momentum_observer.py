@@ -24,6 +24,7 @@ from .inputs import SampleSeries, validated
 METHODS = ("momentum", "direct", "kalman")
 _MAX_SQUARED_EFFORT = 1e300  # sum over all joints; a larger one counts as an overflow
 _NOISE = ("torque_noise", "velocity_noise", "disturbance_noise")
+_compute_step = algorithm.momentum_observer_step.call  # looking it up takes 2 % of an update
 
 
 class MomentumObserver:
@@ -198,7 +199,7 @@ class MomentumObserver:
         if not self._is_started:
             step[0] = 0.0
         tau = self._losses.removed(v, tau, dt)
-        state = algorithm.momentum_observer_step.call(
+        state = _compute_step(
             self._model,
             self._data,
             1,
@@ -354,7 +355,7 @@ class MomentumObserver:
         zero = np.zeros(self._model.nv)
         _, momentum, known_rate = (
             np.ascontiguousarray(array)
-            for array in algorithm.momentum_observer_step.call(
+            for array in _compute_step(
                 self._model,
                 self._data,
                 threads,
