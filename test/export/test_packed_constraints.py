@@ -38,7 +38,7 @@ class Settings(ctypes.Structure):
     )
 
 
-class Table(ctypes.Structure):
+class PackedConstraints(ctypes.Structure):
     """``dyn_ros_contacts``, or ``dyn_ros_constraints``, which is smaller."""
 
     _fields_ = (
@@ -56,25 +56,25 @@ def panda(library):
 
 
 def make_contacts(robot, contacts, settings=None, **changes):
-    """Return the error and a table of contacts (frame, dimension, axes) with changed members."""
+    """Return the error and packed contacts (frame, dimension, axes) with changed members."""
     array = (Contact * max(len(contacts), 1))(
         *(robot.c.dyn_ros_contact_at(*contact) for contact in contacts)
     )
     for name, value in changes.items():
         setattr(array[0], name, value)
-    table = Table(rows=1000)
+    packed = PackedConstraints(rows=1000)
     error = robot.c.dyn_ros_contacts_init(
         robot.reference,
-        ctypes.byref(table),
+        ctypes.byref(packed),
         array,
         len(contacts),
         settings and ctypes.byref(settings),
     )
-    return error, table
+    return error, packed
 
 
 def test_contacts_that_are_refused(panda):
-    """A table that is not accepted has no rows, so that a call with it reads nothing else."""
+    """Contacts that are not accepted have no rows, so that a call with it reads nothing else."""
     last = panda.model.nframes - 1
     good, nan = (last, 3, 2), float("nan")
     for places, settings, changes, expected in (
@@ -93,24 +93,24 @@ def test_contacts_that_are_refused(panda):
             for numbers in ((-1.0, 1), (0.0, 0), (0.0, 2), (nan, 1), (0.0, 1, 0.0, 1.5))
         ),
     ):
-        error, table = make_contacts(panda, places, settings, **changes)
-        assert (error, table.rows) == (expected, 0)
+        error, packed = make_contacts(panda, places, settings, **changes)
+        assert (error, packed.rows) == (expected, 0)
     for places, rows in (([], 0), ([good] * 12, 36), ([(last, 6, 0)] * 6, 36)):
-        error, table = make_contacts(panda, places)
-        assert (error, table.rows) == (0, rows)
-    error = panda.c.dyn_ros_contacts_init(panda.reference, ctypes.byref(table), None, 1, None)
+        error, packed = make_contacts(panda, places)
+        assert (error, packed.rows) == (0, rows)
+    error = panda.c.dyn_ros_contacts_init(panda.reference, ctypes.byref(packed), None, 1, None)
     assert error == MISSING
 
 
 def test_contacts_of_another_robot_are_refused(library, panda):
     """Their joints need not exist."""
     solo = Robot(library, model_bytes(robot_of("solo12")))
-    error, table = make_contacts(panda, [(panda.model.nframes - 1, 3, 2)])
+    error, packed = make_contacts(panda, [(panda.model.nframes - 1, 3, 2)])
     assert error == 0
     for robot, expected in ((panda, 0), (solo, NO_FRAME)):
         q, v, n = np.zeros(robot.model.nq), np.zeros(robot.model.nv), robot.model.nv
         q[-1] = q[6 % len(q)] = 1.0
-        error, *_ = robot.call("contact_dynamics", (q, v, v, ctypes.byref(table), None), n, 3, 3)
+        error, *_ = robot.call("contact_dynamics", (q, v, v, ctypes.byref(packed), None), n, 3, 3)
         assert error == expected
 
 
@@ -128,10 +128,10 @@ def test_constraints_that_are_refused(panda):
         ([last], None, (0, float("inf"), 0), NOT_FINITE),
         ([last] * 6, [-1] * 6, (2, -1.0, 3), 0),
     ):
-        table, (singularity, tolerance, priority) = Table(rows=1000), options
+        packed, (singularity, tolerance, priority) = PackedConstraints(rows=1000), options
         error = panda.c.dyn_ros_constraints_init(
             panda.reference,
-            ctypes.byref(table),
+            ctypes.byref(packed),
             (ctypes.c_int * len(tips))(*tips),
             axes and (ctypes.c_int * len(axes))(*axes),
             len(tips),
@@ -139,7 +139,7 @@ def test_constraints_that_are_refused(panda):
             ctypes.c_double(tolerance),
             priority,
         )
-        assert (error, table.rows) == (expected, 0 if expected else len(tips))
+        assert (error, packed.rows) == (expected, 0 if expected else len(tips))
 
 
 @pytest.mark.parametrize(
@@ -162,30 +162,30 @@ def test_contacts_of_a_robot_with_locked_joints(library, name, joints, frames):
     fixed = model.reduced({joint: q[model.idx_q[i]] for joint, i in zip(joints, indices)})
     for i in indices:
         assert other.set("lock_joint", i, 1) == 0
-    error, table = make_contacts(other, [(model.frame_index(frame), 3, 2) for frame in frames])
+    error, packed = make_contacts(other, [(model.frame_index(frame), 3, 2) for frame in frames])
     assert error == 0
     data, there, n = dyn_ros.Data(fixed), [dyn_ros.Contact(f, 3, 2) for f in frames], model.nv
     state, reduced = (q, v, tau), (q[positions], v[free], tau[free])
-    square, wide = (n, n), (table.rows, n)
+    square, wide = (n, n), (packed.rows, n)
     for function, arguments, fixed_arguments, shapes in (
         ("aba_derivatives", (*state, None), reduced, [square] * 3),
         (
             "contact_dynamics",
-            (*state, ctypes.byref(table), None),
+            (*state, ctypes.byref(packed), None),
             (*reduced, there),
-            [n, table.rows, table.rows],
+            [n, packed.rows, packed.rows],
         ),
         (
             "contact_dynamics_derivatives",
-            (*state, ctypes.byref(table), None),
+            (*state, ctypes.byref(packed), None),
             (*reduced, there),
             [square] * 3 + [wide] * 3,
         ),
         (
             "impulse_dynamics",
-            (q, v, ctypes.byref(table)),
+            (q, v, ctypes.byref(packed)),
             (*reduced[:2], there),
-            [n, table.rows, table.rows],
+            [n, packed.rows, packed.rows],
         ),
     ):
         error, *results = other.call(function, arguments, *shapes)

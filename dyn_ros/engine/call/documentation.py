@@ -60,7 +60,7 @@ _BY_FRAME = (
     "External wrenches (force, moment) [N, N m]: by frame name, at the frame's origin and "
     "expressed in it; or as an array as for ``aba``.",
 )
-_BESIDE = {  # entries that differ if a function also has this argument
+_ENTRIES_WITH = {  # by companion: another argument of the function, which changes entries
     "contacts": {
         "f_ext": _BY_FRAME,
         "damping": (
@@ -143,9 +143,9 @@ def _optional(function: Callable[..., Any]) -> dict[str, bool]:
 
 
 @functools.cache
-def _argument(name: str, optional: bool, beside: str, frame: str) -> str | None:
+def _argument(name: str, optional: bool, companion: str, frame: str) -> str | None:
     """The entry of a shared argument; None if it is not shared."""
-    kind, text = _BESIDE.get(beside, {}).get(name) or _ARGUMENTS.get(name, ("", ""))
+    kind, text = _ENTRIES_WITH.get(companion, {}).get(name) or _ARGUMENTS.get(name, ("", ""))
     if not kind:
         return None
     if optional:
@@ -156,10 +156,10 @@ def _argument(name: str, optional: bool, beside: str, frame: str) -> str | None:
 
 def _parameters(arguments: dict[str, bool], documented: dict[str, str]) -> list[str]:
     """Return the entries of all arguments, in their order."""
-    beside = next((name for name in _BESIDE if name in arguments), "")
+    companion = next((name for name in _ENTRIES_WITH if name in arguments), "")
     frame = "joint frame" if "joint" in arguments else "frame"
     entries = [
-        documented.get(name) or _argument(name, optional, beside, frame)
+        documented.get(name) or _argument(name, optional, companion, frame)
         for name, optional in arguments.items()
     ]
     return [entry for entry in dict.fromkeys(entries) if entry]

@@ -341,6 +341,29 @@ def elements3(r, A, i, j):
 
 
 @kernel
+def elements4(r, A, i, j):
+    """Return A[i, j] to A[i, j + 3]."""
+    return (
+        element(r, A, i, j),
+        element(r, A, i, j + 1),
+        element(r, A, i, j + 2),
+        element(r, A, i, j + 3),
+    )
+
+
+@kernel
+def elements6(r, A, i, j):
+    """Return A[i, j] to A[i, j + 5]."""
+    return elements4(r, A, i, j) + (element(r, A, i, j + 4), element(r, A, i, j + 5))
+
+
+@kernel
+def elements8(r, A, i, j):
+    """Return A[i, j] to A[i, j + 7]."""
+    return elements4(r, A, i, j) + elements4(r, A, i, j + 4)
+
+
+@kernel
 def elements9(r, A, i, j):
     """Return nine numbers from A[i, j] on, a 3 x 3 matrix, in rows without gaps."""
     return load9(r.work, A.start + A.step * i + j)

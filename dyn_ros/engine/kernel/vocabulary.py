@@ -119,6 +119,9 @@ from .field_rows import coriolis as coriolis
 from .field_rows import element as element
 from .field_rows import elements as elements
 from .field_rows import elements3 as elements3
+from .field_rows import elements4 as elements4
+from .field_rows import elements6 as elements6
+from .field_rows import elements8 as elements8
 from .field_rows import elements9 as elements9
 from .field_rows import entries as entries
 from .field_rows import entry as entry

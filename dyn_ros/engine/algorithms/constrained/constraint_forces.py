@@ -22,7 +22,7 @@ UNIT_FORCES = field("_unit_forces", (6, WIDTH))  # about the origin of a joint; 
 TRUNK_FORCES = field("_trunk_forces", (6, WIDTH))  # the sums where all branches meet
 ELIMINATED = field("_eliminated", ("nv", WIDTH))  # U^-1 J'
 EXCESS = field("_excess", ("constraints",))  # error of the free motion
-SCALED = field("_scaled", ("nv", WIDTH))  # D^-1/2 U^-1 J'
+SCALED_JACOBIAN = field("_scaled", ("nv", WIDTH))  # D^-1/2 U^-1 J'
 COUPLING = field("_coupling", (WIDTH, WIDTH))  # J M^-1 J'; rows are written by threes
 COLUMN = field("_column", ("nv",))
 FORCE = field("_force_root", ("rows", 6))
@@ -216,9 +216,9 @@ def scale_eliminated(r):
 
         R = |D|^-1/2 U^-1 J'
 
-    Reads DINV, ELIMINATED; writes SCALED.
+    Reads DINV, ELIMINATED; writes SCALED_JACOBIAN.
     """
-    X, R = matrix_of_width(r, ELIMINATED, WIDTH), matrix_of_width(r, SCALED, WIDTH)
+    X, R = matrix_of_width(r, ELIMINATED, WIDTH), matrix_of_width(r, SCALED_JACOBIAN, WIDTH)
     for j in range(nv(r)):
         s = sqrt(absolute(entry(r, aba.DINV, j)))
         for k in range(0, nconstraints(r), simd_width(r.work)):
@@ -271,9 +271,9 @@ def couple(r, start, stop, first, second):
 
         J M^-1 J' = R' R,  R = D^-1/2 U^-1 J'
 
-    Reads SCALED; writes COUPLING.
+    Reads SCALED_JACOBIAN; writes COUPLING.
     """
-    G, R = matrix_of_width(r, COUPLING, WIDTH), matrix_of_width(r, SCALED, WIDTH)
+    G, R = matrix_of_width(r, COUPLING, WIDTH), matrix_of_width(r, SCALED_JACOBIAN, WIDTH)
     m, width = nconstraints(r), simd_width(r.work)
     for k in range(start, stop, 3):
         for i in range(0, stop if is_batch(r) else m, 2 * width):

@@ -6,19 +6,6 @@ from ...kernel.vocabulary import *
 
 
 @kernel
-def load_six(r, A, j, i):
-    """Return A[j, i] to A[j, i + 5]. Reads A."""
-    return (
-        element(r, A, j, i),
-        element(r, A, j, i + 1),
-        element(r, A, j, i + 2),
-        element(r, A, j, i + 3),
-        element(r, A, j, i + 4),
-        element(r, A, j, i + 5),
-    )
-
-
-@kernel
 def add_six(total, a, x):
     """Return total + a x, for six numbers each."""
     return (
@@ -61,7 +48,7 @@ def add_block(r, x, A, B, inner, i, k, count):
     Reads A, B.
     """
     for j in range(inner):
-        x = add_six(x, load_six(r, A, j, i), elements(r, B, j, k, count))
+        x = add_six(x, elements6(r, A, j, i), elements(r, B, j, k, count))
     return x
 
 
@@ -73,7 +60,7 @@ def add_blocks(r, x, y, z, A, B, inner, i, k, count):
     """
     width = simd_width(r.work)
     for j in range(inner):
-        a = load_six(r, A, j, i)
+        a = elements6(r, A, j, i)
         x = add_six(x, a, elements(r, B, j, k, count))
         y = add_six(y, a, elements(r, B, j, k + width, count - width))
         z = add_six(z, a, elements(r, B, j, k + 2 * width, count - 2 * width))

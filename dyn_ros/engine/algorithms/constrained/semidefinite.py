@@ -19,7 +19,7 @@ WIDTH = -(-MAX_CONSTRAINTS // SIMD_WIDTH) * SIMD_WIDTH + SIMD_WIDTH
 RELATIVE, ABSOLUTE, DAMPED = range(3)
 
 FACTOR = field("_semidefinite_work", (MAX_CONSTRAINTS, WIDTH))  # L, or orthogonal rows
-INVERSE = field("_semidefinite_Linv", (MAX_CONSTRAINTS, WIDTH))  # L^-1
+FACTOR_INVERSE = field("_semidefinite_Linv", (MAX_CONSTRAINTS, WIDTH))  # L^-1
 PIVOTS = field("_semidefinite_Dinv", (WIDTH,))  # D^-1
 RIGHT = field("_semidefinite_b", (WIDTH,))  # right side
 WEIGHTS = field("_semidefinite_weights", (WIDTH,))
@@ -81,7 +81,7 @@ def factor_lanes(r, n, A, shift):
 
     D L' replaces the diagonal and the numbers above it.
 
-    Reads A; writes FACTOR, INVERSE, PIVOTS.
+    Reads A; writes FACTOR, FACTOR_INVERSE, PIVOTS.
     """
     M, W = matrix_of_width(r, A, WIDTH), matrix_of_width(r, FACTOR, WIDTH)
     for k in range(n):
@@ -102,9 +102,9 @@ def invert_factor_lanes(r, n):
 
         Linv_ij = - sum of L_ik Linv_kj over j <= k < i,  Linv_ii = 1
 
-    Reads FACTOR; writes INVERSE.
+    Reads FACTOR; writes FACTOR_INVERSE.
     """
-    W, E = matrix_of_width(r, FACTOR, WIDTH), matrix_of_width(r, INVERSE, WIDTH)
+    W, E = matrix_of_width(r, FACTOR, WIDTH), matrix_of_width(r, FACTOR_INVERSE, WIDTH)
     for i in range(n):
         for j in range(0, i + 1, 3):
             x = zero3(element(r, W, 0, 0))
@@ -123,14 +123,14 @@ def factor_semidefinite(r, n, A, shift):
     Gauss's elimination of the rows of A, together with the rows of the identity. L remains below
     the diagonal of FACTOR.
 
-    Reads A; writes FACTOR, INVERSE, PIVOTS.
+    Reads A; writes FACTOR, FACTOR_INVERSE, PIVOTS.
     """
     if is_batch(r):
         factor_lanes(r, n, A, shift)
         return
-    W, E = matrix_of_width(r, FACTOR, WIDTH), matrix_of_width(r, INVERSE, WIDTH)
+    W, E = matrix_of_width(r, FACTOR, WIDTH), matrix_of_width(r, FACTOR_INVERSE, WIDTH)
     copy_rows(r, n, A, FACTOR)
-    clear_rows(r, n, n, INVERSE)
+    clear_rows(r, n, n, FACTOR_INVERSE)
     for k in range(n):
         add_to_element(r, W, k, k, shift)
         set_element(r, E, k, k, 1.0)
@@ -160,12 +160,12 @@ def trace_of_inverse(r, n):
 
         sum of w_j |D_k^-1| (L^-1)_kj^2
 
-    With weights 1, it is an upper bound on the inverse of the smallest eigenvalue of A; with the
-    diagonal of A, on that of C^-1/2 A C^-1/2, where C is this diagonal.
+    It is an upper bound on the inverse of the smallest eigenvalue: of A with weights 1, and of
+    C^-1/2 A C^-1/2 with the diagonal of A as weights, where C is this diagonal.
 
-    Reads INVERSE, PIVOTS, WEIGHTS; writes RIGHT.
+    Reads FACTOR_INVERSE, PIVOTS, WEIGHTS; writes RIGHT.
     """
-    E = matrix_of_width(r, INVERSE, WIDTH)
+    E = matrix_of_width(r, FACTOR_INVERSE, WIDTH)
     squares = lift(0.0, elements(r, E, 0, 0, SIMD_WIDTH))
     for k in range(n):
         d = absolute(entry(r, PIVOTS, k))
@@ -201,7 +201,7 @@ def is_regular(r, n, A, tolerance):
 
         tolerance rank trace(C^1/2 A^-1 C^1/2) < 1
 
-    Reads INVERSE, PIVOTS, A; writes RIGHT, WEIGHTS.
+    Reads FACTOR_INVERSE, PIVOTS, A; writes RIGHT, WEIGHTS.
     """
     _, rank = set_weights(r, n, A, True)
     return all_above(1.0, tolerance * rank * trace_of_inverse(r, n))
@@ -341,7 +341,7 @@ def numerical_rank(r, n, A, tolerance):
 
     If A is regular, it is the number of rows that are not zero.
 
-    Reads A; writes FACTOR, INVERSE, PIVOTS, RIGHT, WEIGHTS.
+    Reads A; writes FACTOR, FACTOR_INVERSE, PIVOTS, RIGHT, WEIGHTS.
     """
     factor_semidefinite(r, n, A, 0.0)
     if is_regular(r, n, A, tolerance):
@@ -385,9 +385,9 @@ def factor_cholesky(r, n, A, factor, tolerance):
 def square_lanes(r, n, target):
     """Set a field to E' E for a batch, with E the lower triangular matrix that replaced L^-1.
 
-    Reads INVERSE; writes target.
+    Reads FACTOR_INVERSE; writes target.
     """
-    E, T = matrix_of_width(r, INVERSE, WIDTH), matrix_of_width(r, target, WIDTH)
+    E, T = matrix_of_width(r, FACTOR_INVERSE, WIDTH), matrix_of_width(r, target, WIDTH)
     for i in range(n):
         for j in range(0, i + 1, 3):
             x = zero3(element(r, E, 0, 0))
@@ -404,9 +404,9 @@ def store_inverse(r, n, target):
 
         A^-1 = E' E,  E = |D|^-1/2 L^-1
 
-    Reads PIVOTS; writes INVERSE, target.
+    Reads PIVOTS; writes FACTOR_INVERSE, target.
     """
-    E, T = matrix_of_width(r, INVERSE, WIDTH), matrix_of_width(r, target, WIDTH)
+    E, T = matrix_of_width(r, FACTOR_INVERSE, WIDTH), matrix_of_width(r, target, WIDTH)
     for k in range(n):
         s = sqrt(absolute(entry(r, PIVOTS, k)))
         for j in range(0, k + 1, simd_width(r.work)):
@@ -447,7 +447,7 @@ def store_pseudoinverse(r, n, A, tolerance, target):
 def invert_semidefinite(r, n, A, shift, tolerance, target):
     """Set a field to (A + shift I)^-1; without shift, to the pseudoinverse if A is singular.
 
-    Reads A; writes FACTOR, INVERSE, PIVOTS, RIGHT, WEIGHTS, target.
+    Reads A; writes FACTOR, FACTOR_INVERSE, PIVOTS, RIGHT, WEIGHTS, target.
     """
     factor_semidefinite(r, n, A, shift)
     invert_factored(r, n, A, shift, tolerance, target)
@@ -457,7 +457,7 @@ def invert_semidefinite(r, n, A, shift, tolerance, target):
 def invert_factored(r, n, A, shift, tolerance, target):
     """Invert as ``invert_semidefinite``, after ``factor_semidefinite``.
 
-    Reads PIVOTS, A; writes FACTOR, INVERSE, RIGHT, WEIGHTS, target.
+    Reads PIVOTS, A; writes FACTOR, FACTOR_INVERSE, RIGHT, WEIGHTS, target.
     """
     if all_above(shift, 0.0) or is_regular(r, n, A, tolerance):
         store_inverse(r, n, target)
@@ -469,7 +469,7 @@ def invert_factored(r, n, A, shift, tolerance, target):
 def solve_scaled(r, n, A, x, tolerance):
     """Solve with RELATIVE, unless A is singular only because the sizes of its rows differ.
 
-    Reads A; writes FACTOR, INVERSE, PIVOTS, RIGHT, WEIGHTS, x.
+    Reads A; writes FACTOR, FACTOR_INVERSE, PIVOTS, RIGHT, WEIGHTS, x.
     """
     factor_semidefinite(r, n, A, 0.0)
     if is_regular(r, n, A, tolerance):
@@ -487,7 +487,7 @@ def solve_semidefinite(r, n, A, x, policy, tolerance):
     e / (e^2 + d^2), with d = ``tolerance`` times the largest; the rank is the number of
     eigenvalues above d.
 
-    Reads A; writes FACTOR, INVERSE, PIVOTS, RIGHT, WEIGHTS, x.
+    Reads A; writes FACTOR, FACTOR_INVERSE, PIVOTS, RIGHT, WEIGHTS, x.
     """
     if policy != DAMPED:
         factor_semidefinite(r, n, A, 0.0)

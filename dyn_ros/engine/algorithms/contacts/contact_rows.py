@@ -5,8 +5,8 @@
 A row k is a unit force f_k that the contact exerts on a body, and -f_k on the other body; J' has
 its generalized forces as column k. All is expressed in root axes. Side 0 of a contact is its frame
 c1, side 1 is c2, whose body can be the world. The unit forces of a contact of dimension 6 act on
-both bodies at c1, those of dimension 3 at c1 and c2. Results in WORLD are computed at c1 and then
-moved to the world's origin.
+both bodies at c1; for dimension 3, they act at c1 and c2. Results in WORLD are computed at c1 and
+then moved to the world's origin.
 """
 
 from collections import namedtuple
@@ -247,7 +247,8 @@ def set_excess(r, n):
 
         b_k = -f_k . (kp err - kd v - drift)
 
-    Accelerations of bodies contain minus gravity, that of the root; the world's has to be added.
+    Accelerations of bodies include minus gravity, as the root's. If a body is the world, the
+    acceleration of the root is added here.
 
     Reads ROTATION, FROM_PARENT, BODY_VELOCITY, LINK_ACCELERATION, AXES, ARMS; writes EXCESS, POSES,
     ERRORS.
@@ -468,7 +469,7 @@ def couple_contacts(r):
 
         J M^-1 J' = R' R,  R = D^-1/2 U^-1 J'
 
-    Reads FROM_PARENT, COLUMNS, DINV, ELIMINATED, ARMS; writes SCALED, COUPLING.
+    Reads FROM_PARENT, COLUMNS, DINV, ELIMINATED, ARMS; writes SCALED_JACOBIAN, COUPLING.
     """
     cf.scale_eliminated(r)
     for n in range(packed.ncontacts(r)):

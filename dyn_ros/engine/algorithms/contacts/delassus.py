@@ -155,7 +155,8 @@ def compute_delassus(r):
 
         G = (U^-1 J')' D^-1 (U^-1 J') + mu I
 
-    Reads FROM_PARENT, COLUMNS, DINV, ELIMINATED, ARMS, POINTS; writes SCALED, COUPLING, DELASSUS.
+    Reads FROM_PARENT, COLUMNS, DINV, ELIMINATED, ARMS, POINTS; writes SCALED_JACOBIAN, COUPLING,
+    DELASSUS.
     """
     couple_contacts(r)
     damp(r)
@@ -167,7 +168,7 @@ def compute_delassus(r):
 def invert_coupling(r, target):
     """Set a field to (J M^-1 J' + mu I)^-1, after ``damp``; to the pseudoinverse if it is singular.
 
-    Reads COUPLING; writes FACTOR, INVERSE, PIVOTS, RIGHT, WEIGHTS, PADDED_MATRIX, target.
+    Reads COUPLING; writes FACTOR, FACTOR_INVERSE, PIVOTS, RIGHT, WEIGHTS, PADDED_MATRIX, target.
     """
     invert_semidefinite(r, nconstraints(r), cf.COUPLING, 0.0, TOLERANCE, PADDED_MATRIX)
     remove_padding(r, PADDED_MATRIX, target)
@@ -188,8 +189,8 @@ def invert_delassus(r):
 def factor_delassus(r):
     """Compute the Cholesky factor of the Delassus matrix, L L' = J M^-1 J' + mu I.
 
-    Reads FROM_PARENT, COLUMNS, DINV, ELIMINATED, ARMS, POINTS; writes SCALED, COUPLING, DELASSUS,
-    DELASSUS_CHOLESKY, PADDED_MATRIX.
+    Reads FROM_PARENT, COLUMNS, DINV, ELIMINATED, ARMS, POINTS; writes SCALED_JACOBIAN, COUPLING,
+    DELASSUS, DELASSUS_CHOLESKY, PADDED_MATRIX.
     """
     compute_delassus(r)
     m = nconstraints(r)

@@ -169,7 +169,7 @@ def contact_dynamics(
     packed_contacts = pack_contacts(model, data, contacts, damping, residual, max_iterations)
     if f_ext is not None and isinstance(f_ext, Mapping):
         f_ext = model.external_forces(f_ext)
-    if not packed_contacts.rows:  # results equal those of aba to the bit
+    if not packed_contacts.rows:  # aba has the same results to the bit, and is faster
         ddq = aba.aba(model, data, q, v, tau, f_ext, threads=threads)
         return ddq, _no_forces(data, ddq.shape[:-1])
     ddq, lambda_c, solution = contact_dynamics.call(

@@ -208,7 +208,7 @@ def respond_to_configuration(r, dp, drow, dv, impulses):
         d(impulse) = -G^-1 (drow - R' V dp)
         d(v) = V' (R d(impulse) - V dp)
 
-    Reads ROOT, SCALED, INVERSE, dp; writes drow, dv, impulses.
+    Reads ROOT, SCALED_JACOBIAN, COUPLING_INVERSE, dp; writes drow, dv, impulses.
     """
     m, n, first = nconstraints(r), nv(r), 0
     if is_batch(r):
@@ -235,7 +235,7 @@ def respond_to_configuration(r, dp, drow, dv, impulses):
 def multiply_by_coupling_inverse(r, s, drow, impulses):
     """Compute d(impulse) = s G^-1 drow in a batch, without products with the zeros of drow.
 
-    Reads INVERSE, drow; writes impulses.
+    Reads COUPLING_INVERSE, drow; writes impulses.
     """
     m, n, inverse, next_column = (
         nconstraints(r),
@@ -257,7 +257,7 @@ def respond_to_rows(r, s, drow, dv, impulses):
         d(impulse) = -s G^-1 drow
         d(v) = V' R d(impulse)
 
-    Reads ROOT, SCALED, INVERSE, drow; writes dv, impulses.
+    Reads ROOT, SCALED_JACOBIAN, COUPLING_INVERSE, drow; writes dv, impulses.
     """
     m, n = nconstraints(r), nv(r)
     if is_batch(r):
@@ -290,11 +290,11 @@ def outward_impact(r):
         v, a = ov, oa
         for c in range(ncolumns(r, i)):
             S, k = motion_column(r, J, i, c), idx_v(r, i) + c
-            before, after = entry(r, V, k), entry(r, DQ_AFTER, k)
+            v_before, v_after = entry(r, V, k), entry(r, DQ_AFTER, k)
             set_column(r, rc.PSID, i, c, motion_cross(ov, S))
             set_column(r, rc.PSIDD, i, c, motion_cross(oa, S))
-            v = motion_add(v, motion_scale(after + restitution * before, S))
-            a = motion_add(a, motion_scale(after - before, S))
+            v = motion_add(v, motion_scale(v_after + restitution * v_before, S))
+            a = motion_add(a, motion_scale(v_after - v_before, S))
         set_motion(r, OV, i, v)
         set_motion(r, OA_GF, i, a)
         set_inertia(r, rc.COMPOSITE_INERTIA, i, Y)

@@ -99,8 +99,8 @@ def invert_jacobian(r):
         Lambda = (J M^-1 J' + mu I)^-1
         Jbar = M^-1 J' Lambda
 
-    Reads MINV, ELIMINATED; writes FACTOR, INVERSE, PIVOTS, RIGHT, WEIGHTS, COUPLING, PADDED_MATRIX,
-    RESPONSE, OSIM, JBAR.
+    Reads MINV, ELIMINATED; writes FACTOR, FACTOR_INVERSE, PIVOTS, RIGHT, WEIGHTS, COUPLING,
+    PADDED_MATRIX, RESPONSE, OSIM, JBAR.
     """
     n, m = nv(r), nconstraints(r)
     J_transpose, Y = matrix_of_width(r, cf.ELIMINATED, WIDTH), matrix_of_width(r, RESPONSE, m)
@@ -131,7 +131,7 @@ def compute_projector(r):
 
 @kernel
 def project_bias_forces(r):
-    """Compute the bias forces at the frame from those of the joints.
+    """Project the bias forces of the joints to the frame.
 
         mu = Jbar' (nle - g) - Lambda dJ v,  p = Jbar' g            Khatib (1987)
 

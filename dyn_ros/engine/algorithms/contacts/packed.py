@@ -36,7 +36,7 @@ SOLUTION = field(
 DAMPING, TARGET_RESIDUAL, MAX_ITERATIONS, RESTITUTION, NCONTACTS = range(5)
 CONTACT = 5  # start of the first contact
 JOINT, START, STOP, REFERENCE, AT_ORIGIN, KP, KD, PLACEMENT = 0, 2, 3, 4, 5, 6, 7, 8
-"""Places in a contact's numbers. JOINT and PLACEMENT (12 numbers) are those of c1, then of c2."""
+"""Places in a contact's numbers; at JOINT and PLACEMENT, the numbers of c1 precede those for c2."""
 CONTACT_SIZE = 32
 MAX_CONTACTS = MAX_CONSTRAINTS // 3
 MAX_CACHED_CONTACTS = 64  # combinations of contacts and settings in a Data

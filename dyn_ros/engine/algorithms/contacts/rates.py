@@ -276,8 +276,8 @@ def contact_point(r, n, bodies, side):
 
         a = a.linear + w x v - g            classical
 
-    v and a that turn relative to the axes are those of this body, unless the axes turn with it;
-    then those of the second body.
+    v, w and a belong to the body that turns relative to the axes: to this body, or if the axes are
+    fixed in the first body, to the second.
 
     Reads AXES.
     """

@@ -29,7 +29,7 @@ from .root_products import (
 from .system import TOLERANCE, damping_above_rounding
 
 RESPONSE = field("_response", ("constraints", "nv"))  # Y' = J M^-1
-INVERSE = field("_coupling_inverse", (MAX_CONSTRAINTS, WIDTH))  # G^-1
+COUPLING_INVERSE = field("_coupling_inverse", (MAX_CONSTRAINTS, WIDTH))  # G^-1
 
 Rates = namedtuple("Rates", "torques rows")
 """The matrices dtau, (nv, nv), and drow, (m, nv)."""
@@ -40,7 +40,7 @@ Response = namedtuple("Response", "motions forces")
 @kernel
 def coupling_inverse(r):
     """Return G^-1, (m, m)."""
-    return matrix_of_width(r, INVERSE, WIDTH)
+    return matrix_of_width(r, COUPLING_INVERSE, WIDTH)
 
 
 @kernel
@@ -49,7 +49,7 @@ def set_contact_response(r, n):
 
         Y' = J M^-1 = R' V,  R = V J'
 
-    Reads ROOT, SCALED; writes RESPONSE.
+    Reads ROOT, SCALED_JACOBIAN; writes RESPONSE.
     """
     columns, width, (first, second) = nv(r), simd_width(r.work), branch_velocities(r, n)
     R, V_, Y = response_matrix(r), root_matrix(r), matrix(r, RESPONSE)
@@ -71,7 +71,8 @@ def set_contact_response(r, n):
 def set_response(r):
     """Compute Y' = J M^-1 and G^-1, with G = J M^-1 J'.
 
-    Reads PIVOTS, ROOT, SCALED, COUPLING; writes FACTOR, INVERSE, RIGHT, WEIGHTS, RESPONSE, INVERSE.
+    Reads PIVOTS, ROOT, SCALED_JACOBIAN, COUPLING; writes FACTOR, FACTOR_INVERSE, RIGHT, WEIGHTS,
+    RESPONSE, COUPLING_INVERSE.
     """
     set_coupling_inverse(r)
     for contact in range(ncontacts(r)):
@@ -84,12 +85,12 @@ def set_coupling_inverse(r):
 
         G = J M^-1 J' + mu I                mu: the damping
 
-    Reads PIVOTS, COUPLING; writes FACTOR, INVERSE, RIGHT, WEIGHTS, INVERSE.
+    Reads PIVOTS, COUPLING; writes FACTOR, FACTOR_INVERSE, RIGHT, WEIGHTS, COUPLING_INVERSE.
     """
     shift = lift(0.0, entry(r, cf.COUPLING, 0))
     if damping(r) > 0.0:
         shift = damping_above_rounding(r)
-    invert_factored(r, nconstraints(r), cf.COUPLING, shift, TOLERANCE, INVERSE)
+    invert_factored(r, nconstraints(r), cf.COUPLING, shift, TOLERANCE, COUPLING_INVERSE)
 
 
 @kernel
@@ -98,7 +99,7 @@ def add_pair(r, x, y, A, B, B2, j, i, k):
 
     Reads A, B, B2.
     """
-    a = products.load_six(r, A, j, i)
+    a = elements6(r, A, j, i)
     return (
         products.add_six(x, a, element(r, B, j, k)),
         products.add_six(y, a, element(r, B2, j, k)),
@@ -115,8 +116,8 @@ def project_symmetric(r, P, minus_K):
     next_column = columns_from(minus_K, 1)
     for i in range(0, n, 6):
         for k in range(i, n, 2):
-            x = products.load_six(r, Minv, k, i)
-            y = products.load_six(r, Minv, min(k + 1, n - 1), i)
+            x = elements6(r, Minv, k, i)
+            y = elements6(r, Minv, min(k + 1, n - 1), i)
             for j in range(m):
                 x, y = add_pair(r, x, y, Y_transpose, minus_K, next_column, j, i, k)
             for t in range(2):
@@ -146,8 +147,8 @@ def respond_to_torques(r, response):
 
         d(ddq) = P = M^-1 - Y K,  d(lambda) = -K = -G^-1 Y'
 
-    Reads PIVOTS, MINV, ROOT, SCALED, COUPLING; writes FACTOR, INVERSE, RIGHT, WEIGHTS, RESPONSE,
-    INVERSE, response.
+    Reads PIVOTS, MINV, ROOT, SCALED_JACOBIAN, COUPLING; writes FACTOR, FACTOR_INVERSE, RIGHT,
+    WEIGHTS, RESPONSE, COUPLING_INVERSE, response.
     """
     n, m = nv(r), nconstraints(r)
     set_response(r)
@@ -213,7 +214,7 @@ def respond(r, to_torques, rates, rates2, response, response2):
 
         d(ddq) = -P dtau - K' drow,  d(lambda) = K dtau - G^-1 drow
 
-    Reads INVERSE, rates, rates2, to_torques; writes response, response2.
+    Reads COUPLING_INVERSE, rates, rates2, to_torques; writes response, response2.
     """
     n, m, P, minus_K = nv(r), nconstraints(r), to_torques.motions, to_torques.forces
     Ginv, minus_K_transpose = coupling_inverse(r), transpose(minus_K)

@@ -75,7 +75,7 @@ def root_matrix(r):
 @kernel
 def response_matrix(r):
     """Return R = V J', (nv, m)."""
-    return matrix_of_width(r, cf.SCALED, WIDTH)
+    return matrix_of_width(r, cf.SCALED_JACOBIAN, WIDTH)
 
 
 # --- blocks of three rows
@@ -195,7 +195,7 @@ def root_transposed_times(r, C, first):
 def add_force_response(r, C, forces, first, adding):
     """Set C to R F from column ``first`` on, with F the forces; if adding, to C + R F.
 
-    Reads SCALED, forces; writes C.
+    Reads SCALED_JACOBIAN, forces; writes C.
     """
     n = nv(r)
     for i in range(0, n, 3):
@@ -214,7 +214,7 @@ def add_force_response(r, C, forces, first, adding):
 def add_row_motions(r, W, T, first):
     """Add R' T to W from column ``first`` on; T is the result of ``minus_root_times``.
 
-    Reads SCALED, T; writes W.
+    Reads SCALED_JACOBIAN, T; writes W.
     """
     n, width, linked, R = nv(r), simd_width(r.work), are_linked(r), response_matrix(r)
     for contact in range(packed.ncontacts(r)):

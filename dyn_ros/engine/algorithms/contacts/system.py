@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Solution of the system of contact forces, J M^-1 J' lambda + b = 0, with b the excess.
 
-Redundant contacts make the matrix singular: their forces are those of least norm, or damped.
+Redundant contacts make the matrix singular: their forces have the least norm, or are damped.
 """
 
 from ...kernel.vocabulary import *
@@ -61,8 +61,8 @@ def solve_least_norm(r, forces):
 
         lambda = -(J M^-1 J')^+ b           b: the excess
 
-    Reads EXCESS, COUPLING; writes FACTOR, INVERSE, PIVOTS, RIGHT, WEIGHTS, SOLUTION, VIOLATION,
-    forces.
+    Reads EXCESS, COUPLING; writes FACTOR, FACTOR_INVERSE, PIVOTS, RIGHT, WEIGHTS, SOLUTION,
+    VIOLATION, forces.
     """
     set_right_side(r, forces)
     rank = semidefinite.solve_scaled(r, nconstraints(r), COUPLING, forces, TOLERANCE)
@@ -123,8 +123,8 @@ def solve_damped(r, forces, previous):
 
         (J M^-1 J' + mu I) lambda = -b
 
-    Reads EXCESS, COUPLING; writes FACTOR, INVERSE, PIVOTS, RIGHT, WEIGHTS, SOLUTION, SOLVED_FORCES,
-    VIOLATION, forces, previous.
+    Reads EXCESS, COUPLING; writes FACTOR, FACTOR_INVERSE, PIVOTS, RIGHT, WEIGHTS, SOLUTION,
+    SOLVED_FORCES, VIOLATION, forces, previous.
     """
     m, target = nconstraints(r), packed.setting(r, packed.TARGET_RESIDUAL)
     store_solution(r, semidefinite.numerical_rank(r, m, COUPLING, TOLERANCE), target + 1.0, 0.0)
@@ -145,8 +145,8 @@ def solve_forces(r, forces, previous):
 
         J M^-1 J' lambda + b = 0            b: the excess
 
-    Reads EXCESS, COUPLING; writes FACTOR, INVERSE, PIVOTS, RIGHT, WEIGHTS, SOLUTION, SOLVED_FORCES,
-    VIOLATION, forces, previous.
+    Reads EXCESS, COUPLING; writes FACTOR, FACTOR_INVERSE, PIVOTS, RIGHT, WEIGHTS, SOLUTION,
+    SOLVED_FORCES, VIOLATION, forces, previous.
     """
     if packed.damping(r) > 0.0:
         solve_damped(r, forces, previous)

@@ -52,7 +52,7 @@ def set_minus_minverse_times(r, X, Y, B, C):
             y = x
             j = end - 1
             while j >= 0:
-                row = minverse.eight_elements(r, Minv, j, i)
+                row = elements8(r, Minv, j, i)
                 x = minverse.add_scaled(x, row, -elements(r, B, j, k, n - k))
                 y = minverse.add_scaled(y, row, -elements(r, C, j, k, n - k))
                 j = j - 1 if j > k else velocity_parent(r, j)

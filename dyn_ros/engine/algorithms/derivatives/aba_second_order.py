@@ -75,11 +75,11 @@ def acceleration_block(r, i, j, k):
     qq, qv, tq = zeros(r), zeros(r), zeros(r)
     l = velocity_end(r, i) - 1
     while l >= 0:
-        dM_lj, dM_lk = minverse.eight_elements(r, dM, l, j), elements(r, dM, l, k, n - k)
+        dM_lj, dM_lk = elements8(r, dM, l, j), elements(r, dM, l, k, n - k)
         qq = minverse.add_scaled(qq, dM_lj, elements(r, ddq_dq, l, k, n - k))
-        qq = minverse.add_scaled(qq, minverse.eight_elements(r, ddq_dq, l, j), dM_lk)
+        qq = minverse.add_scaled(qq, elements8(r, ddq_dq, l, j), dM_lk)
         qv = minverse.add_scaled(qv, dM_lj, elements(r, ddq_dv, l, k, n - k))
-        tq = minverse.add_scaled(tq, minverse.eight_elements(r, Minv, l, j), dM_lk)
+        tq = minverse.add_scaled(tq, elements8(r, Minv, l, j), dM_lk)
         l = l - 1 if l > i else velocity_parent(r, l)
     return qq, qv, tq
 
@@ -137,7 +137,7 @@ def set_minus_minverse_times_tensor(r, X, B):
             for l in range(n):
                 total = minverse.add_scaled(
                     total,
-                    minverse.eight_elements(r, Minv, l, i),
+                    elements8(r, Minv, l, i),
                     elements(r, columns, l, 0, SIMD_WIDTH),
                 )
             for t in range(min(8, n - i)):

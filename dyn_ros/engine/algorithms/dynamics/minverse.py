@@ -28,7 +28,7 @@ ROOT = field("_root_of_Minv", ("nv", "padded"), zeros=True)  # V
 SCALED_S = field("_scaled_S", ("nv", 6))  # D^-1/2 S, about the first joint's origin
 SCALED_U = field("_scaled_U", ("nv", 6))  # D^-1/2 U, about the first joint's origin
 ROOT_OF_DINV = field("_root_of_Dinv", ("nv",))  # D^-1/2
-PROPAGATED = field("_propagated_forces", (6, "padded"))  # one per column
+PROPAGATED_FORCES = field("_propagated_forces", (6, "padded"))  # one per column
 UNIT = field("_unit", ("nv",))
 
 
@@ -70,8 +70,8 @@ def force_vectors(r, A, k, count):
 
 @kernel
 def set_propagated(r, k, count, f):
-    """Store a vector of forces in columns k, k + 1, ... Writes PROPAGATED."""
-    columns = matrix_of_width(r, PROPAGATED, padded(r))
+    """Store a vector of forces in columns k, k + 1, ... Writes PROPAGATED_FORCES."""
+    columns = matrix_of_width(r, PROPAGATED_FORCES, padded(r))
     for c in range(3):
         set_elements(r, columns, c, k, count, f.linear[c])
         set_elements(r, columns, 3 + c, k, count, f.angular[c])
@@ -85,9 +85,12 @@ def compute_root(r):
         V_jk = -D_j^-1/2 S_j' f_k
         f_k = f_k + D_j^-1/2 U_j V_jk           Carpentier (2018)
 
-    Reads SCALED_S, SCALED_U, ROOT_OF_DINV; writes ROOT, PROPAGATED.
+    Reads SCALED_S, SCALED_U, ROOT_OF_DINV; writes ROOT, PROPAGATED_FORCES.
     """
-    V_, columns = matrix_of_width(r, ROOT, padded(r)), matrix_of_width(r, PROPAGATED, padded(r))
+    V_, columns = (
+        matrix_of_width(r, ROOT, padded(r)),
+        matrix_of_width(r, PROPAGATED_FORCES, padded(r)),
+    )
     for j in range(nv(r) - 1, -1, -1):
         end = velocity_end(r, j)
         S, U_j, s = motion(r, SCALED_S, j), force(r, SCALED_U, j), entry(r, ROOT_OF_DINV, j)
@@ -115,23 +118,6 @@ def solve_for_root(r):
         solve_inward(r, UNIT)
         for j in range(k + 1):
             set_element(r, V_, j, k, entry(r, UNIT, j) / sqrt(pivot(r, j)))
-
-
-@kernel
-def four_elements(r, A, i, j):
-    """Return A[i, j] to A[i, j + 3]. Reads A."""
-    return (
-        element(r, A, i, j),
-        element(r, A, i, j + 1),
-        element(r, A, i, j + 2),
-        element(r, A, i, j + 3),
-    )
-
-
-@kernel
-def eight_elements(r, A, i, j):
-    """Return A[i, j] to A[i, j + 7]. Reads A."""
-    return four_elements(r, A, i, j) + four_elements(r, A, i, j + 4)
 
 
 @kernel
@@ -163,7 +149,7 @@ def add_row(r, x, y, i, c, j):
     Reads ROOT.
     """
     V_ = matrix_of_width(r, ROOT, padded(r))
-    a = four_elements(r, V_, j, i)
+    a = elements4(r, V_, j, i)
     return (
         add_scaled_four(x, a, elements(r, V_, j, c, SIMD_WIDTH)),
         add_scaled_four(y, a, elements(r, V_, j, c + simd_width(r.work), SIMD_WIDTH)),
@@ -225,7 +211,7 @@ def root_after_elimination(r):
     """Compute V after ``eliminate_all``, with M^-1 = V' V.
 
     Reads FROM_PARENT, COLUMNS, U, DINV; writes POSITION, ROOT, SCALED_S, SCALED_U, ROOT_OF_DINV,
-    PROPAGATED.
+    PROPAGATED_FORCES.
     """
     scale_columns(r)
     compute_root(r)
@@ -236,7 +222,7 @@ def inverse_after_elimination(r):
     """Compute M^-1 = V' V after ``eliminate_all``.
 
     Reads FROM_PARENT, COLUMNS, U, DINV; writes POSITION, MINV, ROOT, SCALED_S, SCALED_U,
-    ROOT_OF_DINV, PROPAGATED.
+    ROOT_OF_DINV, PROPAGATED_FORCES.
     """
     root_after_elimination(r)
     multiply_root(r)
