@@ -155,7 +155,7 @@ class Hypothesis(NamedTuple):
 def hypotheses(
     places: BodyPlaces, W: Array, tau: Array, lengths: Array, force: float
 ) -> list[Hypothesis]:
-    """The links that may be touched, most probable first.
+    """Return the links that may be touched, most probable first.
 
     In the coordinates x = sqrt(1 + s^2) V' z, the cost is |x - x0|^2 plus a constant.
     """

@@ -281,7 +281,7 @@ _all = _algorithm.caller(make=Terms._make)
 
 
 def _names(only: Any) -> tuple[str, ...]:
-    """The names in ``only`` as a tuple; ValueError if it is not a sequence of strings."""
+    """Return the names in ``only`` as a tuple; ValueError if it is not a sequence of strings."""
     if not isinstance(only, str):
         try:
             names = tuple(only)

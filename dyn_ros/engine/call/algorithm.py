@@ -43,7 +43,7 @@ def _references(function: FunctionType) -> tuple[Any, Any]:
 
 @functools.cache
 def _declarations(function: FunctionType, _: int) -> tuple[Any, Any]:
-    """The functions, and the fields and options, that a function itself refers to.
+    """Return the functions, and the fields and options, that a function itself refers to.
 
     The number of its global variables grows while its module is imported.
     """
@@ -70,7 +70,7 @@ class Program:
 
 
 def _described(description: Any) -> tuple[set[Field], set[Option], bool] | None:
-    """The fields and options of a program, and whether it may fail; None without a description."""
+    """Return a program's fields and options, and whether it may fail; None if not described."""
     if description is None:
         return None
     fields, options, can_fail = description
@@ -80,7 +80,7 @@ def _described(description: Any) -> tuple[set[Field], set[Option], bool] | None:
 def referred(
     kernel: Callable[..., Any], inputs: Sequence[Field]
 ) -> tuple[set[Field], set[Option], bool]:
-    """The fields and options that a kernel refers to, and whether it may fail."""
+    """Return the fields and options that a kernel refers to, and whether it may fail."""
     reached = dict(walk(_references, kernel, *entries.ALWAYS))
     fields = set(inputs).union(*(fields for fields, _ in reached.values()))
     options = set().union(*(options for _, options in reached.values()))
@@ -173,12 +173,13 @@ class Algorithm:
         return list(dict.fromkeys(self._programs.values()))
 
     def program(self, model: Model) -> Program:
-        """The program for a model."""
+        """Return the program for a model."""
         return self._programs[model._is_coupled]
 
     def entries(self, batch: bool, coupled: Any) -> list[Entry]:
-        """The entries for one state; with ``batch`` also those for batches, with ``coupled`` also
-        those for models with mimic joints.
+        """Return the entries for one state, with ``batch`` also for batches.
+
+        With ``coupled``, they include the entries for models with mimic joints.
         """
         programs = self.programs if coupled else [self._programs[False]]
         calls = [
@@ -191,7 +192,7 @@ class Algorithm:
     def caller(
         self, results: Sequence[Field] | None = None, make: Callable[..., Any] | None = None
     ) -> Callable[..., Any]:
-        """The function that the public function calls: ``(model, data, threads, *inputs)``.
+        """Return the function that the public function calls: ``(model, data, threads, *inputs)``.
 
         With options, it is ``(model, data, threads, selector, *inputs)``. ``results`` are the
         fields to return and to write to ``Data``; by default all, and the other fields that the
@@ -415,13 +416,13 @@ def announce_compilation(name: str) -> None:
 
 
 def compiled(entry: Entry) -> Callable[..., Any]:
-    """The function of an entry."""
+    """Return the function of an entry."""
     entry.load(lambda: announce_compilation(entry.name))
     return entry.call
 
 
 def _declared(name: str, what: str, items: Any, kind: type) -> tuple[Any, ...]:
-    """Items as a tuple; TypeError or ValueError if they are not distinct fields or options."""
+    """Return items as a tuple; they must be distinct fields or options."""
     if isinstance(items, kind) or not all(isinstance(item, kind) for item in items):
         raise TypeError(
             f"{name}: {what}: expected a tuple of {kind.__name__}, such as (A,), got {items!r:.80}"

@@ -134,7 +134,7 @@ class BatchSpace:
             yield middle, stop
 
     def _address_of_tiles(self, field: Field, columns: int) -> int:
-        """Address of the offsets of the tiles; a sum has none, as it is not copied to rows."""
+        """Return the address of the tiles' offsets; a sum has none, as it is not copied to rows."""
         if columns == 0:
             return 0
         if (field, columns) not in self._tiles:
@@ -143,7 +143,7 @@ class BatchSpace:
         return self._tiles[field, columns][1]
 
     def _tile_offsets(self, field: Field, columns: int) -> NDArray[np.int64]:
-        """Offsets of the tiles of ``LANES`` numbers that make up the rows of a result.
+        """Return the offsets of the tiles of ``LANES`` numbers that make up the rows of a result.
 
         The last tile ends with its row. Tiles that are empty because of the tree refer to a block
         of zeros, which stays in the caches.
@@ -198,7 +198,7 @@ def _row_shape(model: Model, field: Field, constraints: int) -> tuple[int, ...]:
 
 
 def _padded(shape: tuple[int, ...]) -> int:
-    """Numbers in the row of a result: long ones consist of whole cache lines."""
+    """Return the numbers in the row of a result: long ones consist of whole cache lines."""
     count = math.prod(shape)
     return -(-count // _LINE) * _LINE if count >= _LINE * _LINE else count
 

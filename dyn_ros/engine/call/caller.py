@@ -54,7 +54,7 @@ class Caller:
         ]
 
     def functions(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
-        """The call without options, and the one with options, packed into an integer."""
+        """Return the call without options, and the one with options, packed into an integer."""
         checked = self._call_checked
         if JIT:
             new = extension.native().Call
@@ -155,7 +155,7 @@ class Caller:
     def _finisher(
         self, data: Data, views: tuple[Any, ...], workspace: Workspace
     ) -> Callable[[], Any] | None:
-        """The function that creates the results for one state; None if these are the arrays.
+        """Return the function that creates the results for one state; None if these are the arrays.
 
         It converts numbers to floats, and gives open fields their size in the call.
         """
@@ -276,7 +276,7 @@ class Caller:
         size: int,
         threads: int,
     ) -> dict[Field, Array]:
-        """A batch without the compiler: one state after the other."""
+        """Run a batch without the compiler: one state after the other."""
         model = data.model
         arrays = {f: batch.new_result(data, f, size, constraints)[1] for f in self._results}
         ready = data._ready.get(self) or self._prepare(data)

@@ -155,7 +155,7 @@ class Data(_Base):
         )
 
     def _array(self, field: Field) -> Array:
-        """The array of a public field, including the universe."""
+        """Return the array of a public field, including the universe."""
         if field not in self._arrays:
             _declare_attributes()
             array = new_field(self.model, field)
@@ -246,7 +246,7 @@ class Data(_Base):
 
 
 def _restored(model: Model, arrays: dict[str, tuple[Array, tuple[int, ...]]]) -> Data:
-    """A new Data with copies of the arrays, whose public views have the given shapes."""
+    """Return a new Data with copies of the arrays, whose public views have the given shapes."""
     data = Data(model)
     for name, (array, shape) in arrays.items():
         field = next((field for field in FIELDS if field.name == name), None)

@@ -113,12 +113,12 @@ def _wrapped(text: str, newline: str = "\n    ") -> str:
 
 
 def _entry(head: str, text: str) -> str:
-    """An entry of a section."""
+    """Return an entry of a section."""
     return f"{head}\n    {_wrapped(text)}" if text else head
 
 
 def _entries(section: str) -> dict[str, str]:
-    """The entries of a section by name; an entry of several names is in it for each of them."""
+    """Return the entries of a section by name; one of several names is there under each of them."""
     return {
         name: entry
         for entry in re.split(r"\n(?=\S)", section)
@@ -135,7 +135,7 @@ def _listed(words: list[str]) -> str:
 
 
 def _optional(function: Callable[..., Any]) -> dict[str, bool]:
-    """The names of the arguments, and whether their default is None."""
+    """Return the names of the arguments, and whether their default is None."""
     code, defaults = function.__code__, function.__defaults__ or ()
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     positional = dict(zip(names[code.co_argcount - len(defaults) :], defaults))
@@ -144,7 +144,7 @@ def _optional(function: Callable[..., Any]) -> dict[str, bool]:
 
 @functools.cache
 def _argument(name: str, optional: bool, companion: str, frame: str) -> str | None:
-    """The entry of a shared argument; None if it is not shared."""
+    """Return the entry of a shared argument; None if it is not shared."""
     kind, text = _ENTRIES_WITH.get(companion, {}).get(name) or _ARGUMENTS.get(name, ("", ""))
     if not kind:
         return None
@@ -169,7 +169,7 @@ def _parameters(arguments: dict[str, bool], documented: dict[str, str]) -> list[
 
 
 def _value_error(arguments: dict[str, bool], parameters: list[str]) -> str:
-    """The text about a ValueError."""
+    """Return the text about a ValueError."""
     causes = ["Wrong shape or dtype", "a number that is not finite"]
     if not _IN_A_RANGE.isdisjoint(arguments):
         causes[1] += " or out of its range"
@@ -196,7 +196,7 @@ def _value_error(arguments: dict[str, bool], parameters: list[str]) -> str:
 
 
 def _result(field: Field, name: str, dimension: str) -> str:
-    """The entry of a result."""
+    """Return the entry of a result."""
     axes = [
         str(_AXES.get(axis, axis)) if axis != "constraints" else dimension for axis in field.shape
     ]
@@ -214,7 +214,7 @@ def _result(field: Field, name: str, dimension: str) -> str:
 
 
 def _results(algorithm: Algorithm, arguments: Iterable[str]) -> str:
-    """The section about the results."""
+    """Return the section about the results."""
     dimension = "dimension" if "dimension" in arguments else "m"
     several = len(algorithm.results) > 1
     return "\n".join(
@@ -223,14 +223,14 @@ def _results(algorithm: Algorithm, arguments: Iterable[str]) -> str:
 
 
 def _also_computes(algorithm: Algorithm) -> str:
-    """The paragraph about the other fields that an algorithm writes."""
+    """Return the paragraph about the other fields that an algorithm writes."""
     names = [f"``data.{field.name}``" for field in algorithm.also_writes]
     return "\n\n" + _wrapped(f"Also computes {_listed(names)}.", "\n") if names else ""
 
 
 @functools.cache
 def _first_writers() -> dict[Field, str]:
-    """The fields that no function returns, each with the first algorithm that writes it."""
+    """Return the fields that no function returns, each with the first algorithm that writes it."""
     returned = {field for algorithm in ALGORITHMS.values() for field in algorithm.results}
     return {
         field: algorithm.name
@@ -241,7 +241,7 @@ def _first_writers() -> dict[Field, str]:
 
 
 def _notes(algorithm: Algorithm, arguments: Iterable[str]) -> str:
-    """The entries of the fields that no function returns, where they are written first."""
+    """Return the entries of the fields that no function returns, where they are written first."""
     dimension = "dimension" if "dimension" in arguments else "m"
     entries = [
         _result(field, field.name, dimension)

@@ -190,7 +190,7 @@ SCATTER = Entry("call-scatter", _scatter, "qqqqqq")
 
 
 def addresses(model: Model, workspace: Workspace) -> tuple[int, int, int, int]:
-    """Addresses of the arguments of a kernel."""
+    """Return the addresses of the arguments of a kernel."""
     ints, call_ints, floats, work = map(
         extension.native().address,
         (model._ints, workspace.call_ints, model._floats, workspace.work),
@@ -199,13 +199,13 @@ def addresses(model: Model, workspace: Workspace) -> tuple[int, int, int, int]:
 
 
 def quaternions(model: Model) -> tuple[int, int]:
-    """Address of the offsets of the quaternions in a configuration, and their number."""
+    """Return the address of the offsets of the quaternions in a configuration, and their number."""
     start = 8 * int(model._ints[ly.UNIT_LIST])
     return extension.native().address(model._ints) + start, int(model._ints[ly.NUNIT])
 
 
 def packing(options: Sequence[Option]) -> list[tuple[Option, int, int]]:
-    """Options with shifts and masks to extract them from a selector, lowest bits last."""
+    """Return options with shifts and masks to extract them from a selector, lowest bits last."""
     return [
         (
             option,
@@ -217,7 +217,7 @@ def packing(options: Sequence[Option]) -> list[tuple[Option, int, int]]:
 
 
 def heads(field: Field) -> int:
-    """Rows of an input with a variable last axis, 1 for a vector."""
+    """Return the rows of an input with a variable last axis, 1 for a vector."""
     return math.prod(int(axis) for axis in field.shape[:-1])
 
 
@@ -229,7 +229,7 @@ def prepared(
     results: Any,
     finish: Callable[[], Any] | None,
 ) -> Any:
-    """The call for one state of a Data, for the extension; ``code`` is an address."""
+    """Return the call for one state of a Data, for the extension; ``code`` is an address."""
     model, places = data.model, addresses(data.model, workspace)
     call_ints, work = places[1], places[3]
     inputs = [
@@ -261,7 +261,7 @@ def prepared(
 
 
 def _shape(model: Model, field: Field) -> tuple[int, int]:
-    """Rows and columns of an input; no columns for a vector or an open input."""
+    """Return the rows and columns of an input; no columns for a vector or an open input."""
     if field.is_open:
         return heads(field), 0
     rows, columns = (*axis_lengths(model, field.shape), 0)[:2]

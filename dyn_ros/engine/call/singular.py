@@ -46,7 +46,7 @@ def raise_if_singular(name: str, model: Model, q: Array) -> None:
 
 
 def _words(model: Model, pivot: _Pivot) -> str:
-    """The error message, with a remedy."""
+    """Return the error message, with a remedy."""
     joint, (_, inertia, locked, rounding, opposite) = (
         repr(model.velocity_names[pivot.velocity]),
         pivot,
@@ -76,7 +76,7 @@ def _words(model: Model, pivot: _Pivot) -> str:
 
 
 def _first_singular(model: Model, q: Array) -> _Pivot | None:
-    """The ``_Pivot`` of the first velocity from the tips that is singular in some state, or None.
+    """Return the ``_Pivot`` of the first velocity that is singular, from the tips on, or None.
 
     Gram-Schmidt orthogonalization of the momenta of the velocities, each done twice. ``roots``
     contains square roots of the bodies' inertias; ``signs`` specifies which are imaginary.
@@ -106,7 +106,7 @@ def _first_singular(model: Model, q: Array) -> _Pivot | None:
 
 
 def _roots_of_inertia(model: Model, q: Array) -> tuple[Array, Array, Array]:
-    """G and s with M = G' diag(s) G, and the size of M's diagonal without cancellation.
+    """Return G and s with M = G' diag(s) G, and the size of M's diagonal without cancellation.
 
     The rows of G belong to the armature, the centers of mass of the bodies, and the rotations
     about their principal axes. The sizes, (B, nv, 1), are those of the terms that kernels sum:
@@ -132,7 +132,7 @@ def _roots_of_inertia(model: Model, q: Array) -> tuple[Array, Array, Array]:
 
 
 def _jacobians(model: Model, q: Array) -> tuple[list[Array], list[Array]]:
-    """Jacobian of each body, (B, 6, nv), expressed in the joint frame, and rotation, (B, 3, 3)."""
+    """Return each body's Jacobian, (B, 6, nv), in the joint frame, and rotation, (B, 3, 3)."""
     jacobians: list[Array] = []
     rotations: list[Array] = []
     for i, joint in enumerate(model.tree.joints):
@@ -152,7 +152,7 @@ def _jacobians(model: Model, q: Array) -> tuple[list[Array], list[Array]]:
 
 
 def _subspace(joint: Any) -> Array:
-    """The motion subspace, (6, n), expressed in the joint frame."""
+    """Return the motion subspace, (6, n), expressed in the joint frame."""
     if joint.kind in GROUPS:
         return np.eye(6)[:, GROUPS[joint.kind].components]
     S = np.zeros((6, 1))

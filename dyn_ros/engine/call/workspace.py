@@ -29,7 +29,7 @@ def aligned(new: Callable[[int], Array], count: int) -> Array:
 
 
 def new_field(model: Model, field: Field) -> Array:
-    """The array of a public field, including the universe: zeros, or identity placements."""
+    """Return the array of a public field, including the universe: zeros, or identity placements."""
     shape = axis_lengths(model, field.shape)
     count = math.prod(shape)
     array = aligned(np.zeros, count + _PADDING)[:count].reshape(shape)
@@ -82,7 +82,7 @@ class Workspace:
         return self.work[start : start + count].reshape(shape + self.work.shape[1:])
 
     def __getitem__(self, field: Field) -> Array:
-        """The array of a field, including the universe."""
+        """Return the array of a field, including the universe."""
         if field in self._published:
             return self._published[field]
         return self._part(
@@ -92,7 +92,7 @@ class Workspace:
         )
 
     def offset(self, field: Field) -> int:
-        """Offset of a field, in rows of the workspace."""
+        """Return the offset of a field, in rows of the workspace."""
         return int(self.call_ints[packing.OFFSET + field])
 
 

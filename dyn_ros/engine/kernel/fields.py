@@ -155,7 +155,7 @@ def declare_option(name: str, bits: int = 0) -> Option:
 def axis_lengths(
     model: Sizes, shape: tuple[Axis, ...], constraints: int = MAX_CONSTRAINTS
 ) -> tuple[int, ...]:
-    """The lengths of a field's axes for a model and a number of constraints."""
+    """Return the lengths of a field's axes for a model and a number of constraints."""
     sizes = {
         "nq": model.nq,
         "nv": model.nv,
@@ -184,7 +184,7 @@ def initialize(item: Field, array: Array, scratch: float) -> None:
 
 
 def public_view(model: Sizes, item: Field, array: Array, constraints: int = 0) -> Array:
-    """The public view of a field's array: without the universe, not transposed."""
+    """Return the public view of a field's array: without the universe, not transposed."""
     if item.shape[:1] == ("rows",):
         array = array[1:]
     if item.is_open:
@@ -194,7 +194,7 @@ def public_view(model: Sizes, item: Field, array: Array, constraints: int = 0) -
 
 
 def fields_among(constants: Iterable[object]) -> set[Field]:
-    """The fields among the constants of a kernel, including those in tuples."""
+    """Return the fields among the constants of a kernel, including those in tuples."""
     fields: set[Field] = set()
     for value in constants:
         if isinstance(value, Field):

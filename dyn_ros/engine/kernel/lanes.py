@@ -25,17 +25,17 @@ SIMD_WIDTH = 8  # numbers in a vector within one state; rows are padded to it; a
 
 
 def integers_at(address: int) -> Any:
-    """Pointer to the integers at an address."""
+    """Return a pointer to the integers at an address."""
     return ctypes.cast(int(address), ctypes.POINTER(ctypes.c_int64))
 
 
 def floats_at(address: int) -> Any:
-    """Pointer to the floats at an address."""
+    """Return a pointer to the floats at an address."""
     return ctypes.cast(int(address), ctypes.POINTER(ctypes.c_double))
 
 
 def lanes_at(address: int) -> Any:
-    """Pointer to the rows of a workspace of lanes at an address."""
+    """Return a pointer to the rows of a workspace of lanes at an address."""
     return ctypes.cast(int(address), ctypes.POINTER(ctypes.c_double * LANES))
 
 
@@ -65,7 +65,7 @@ def all_above(a: Any, b: Any) -> bool:
 
 
 def select_above(a: Any, b: Any, x: Any, y: Any) -> Any:
-    """x if a > b, otherwise y, for each lane."""
+    """Return x if a > b, otherwise y, for each lane."""
     return x if a > b else y
 
 
@@ -75,7 +75,7 @@ def holds_lanes(a: Any) -> bool:
 
 
 def simd_width(a: Any) -> int:
-    """Adjacent entries processed together: ``SIMD_WIDTH`` for one state, 1 for lanes."""
+    """Return how many adjacent entries are processed together: 1 in lanes, else ``SIMD_WIDTH``."""
     return 1
 
 
@@ -90,7 +90,7 @@ def store_simd(a: Any, i: int, count: int, x: Any) -> None:
 
 
 def fma(a: Any, b: Any, c: Any) -> Any:
-    """a b + c with a single rounding."""
+    """Return a b + c with a single rounding."""
     rounded = np.float64(a) * b + c
     if not np.isfinite(rounded):
         return rounded
@@ -98,17 +98,17 @@ def fma(a: Any, b: Any, c: Any) -> Any:
 
 
 def rint(x: Any) -> Any:
-    """The nearest integer, as a float."""
+    """Return the nearest integer, as a float."""
     return np.rint(x)
 
 
 def sqrt(x: Any) -> Any:
-    """The square root."""
+    """Return the square root."""
     return np.sqrt(x)
 
 
 def fabs(x: Any) -> Any:
-    """The absolute value."""
+    """Return the absolute value."""
     return abs(x)
 
 
@@ -116,7 +116,7 @@ def fabs(x: Any) -> Any:
 
 
 def load_lane(a: Any, i: int, lane: int) -> Any:
-    """Number ``lane`` of row i of a workspace of lanes."""
+    """Return number ``lane`` of row i of a workspace of lanes."""
     return a[i][lane]
 
 
@@ -140,7 +140,7 @@ def scatter_tile(work: Any, k: int, floats: Any, i: int, stride: int) -> None:
 
 
 def scatter_tile_past_caches(work: Any, k: int, floats: Any, i: int, stride: int) -> None:
-    """The same with nontemporal stores, for results larger than the caches.
+    """Copy a tile like ``scatter_tile``, with nontemporal stores, for results beyond the caches.
 
     Whole cache lines only; the caller orders them before later stores.
     """
@@ -172,7 +172,7 @@ _MAX_ANGLE = 1e14  # rad; beyond it, k may not be the nearest integer
 
 @kernel
 def sincos(x):
-    """(sin x, cos x), accurate to 2e-16.
+    """Return sin x and cos x, accurate to 2e-16.
 
     x = k pi + r with |r| <= pi/2, followed by Taylor series in r^2. NaN if |x| is 1e14 or more.
     """

@@ -39,7 +39,7 @@ class VectorModel(models.PrimitiveModel):
 
 
 def _vector(*kinds: Any) -> Any:
-    """The type of the vectors among numbers, or None."""
+    """Return the type of the vectors among numbers, or None."""
     return next((ty for ty in kinds if isinstance(ty, VectorType)), None)
 
 
@@ -62,7 +62,7 @@ def _convert(context: Any, builder: Any, value: Any, ty: Any, number: Any) -> An
 
 
 def _convert_all(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    """Arguments as vectors if some of them are, otherwise as floats."""
+    """Return arguments as vectors if some of them are, otherwise as floats."""
     number = _vector(*sig.args) or types.float64
     return [_convert(context, builder, v, t, number) for v, t in zip(args, sig.args)]
 
@@ -127,7 +127,7 @@ pointer_to(la.lanes_at, lanes)
 
 
 def _in_lane(builder: Any, pointer: Any, i: Any, lane: Any) -> Any:
-    """Pointer to one number of row i of a workspace of lanes."""
+    """Return a pointer to one number of row i of a workspace of lanes."""
     row = builder.bitcast(builder.gep(pointer, [i]), _DOUBLE.as_pointer())
     return builder.gep(row, [lane])
 
@@ -180,7 +180,7 @@ def _store(typing: Any, a: Any, i: Any, x: Any) -> Any:
 
 
 def _elementwise(name: str, types_of_arguments: Any) -> Any:
-    """Typing and code of the LLVM intrinsic ``llvm.NAME`` for floats and vectors."""
+    """Return typing and code of the LLVM intrinsic ``llvm.NAME`` for floats and vectors."""
     number = _vector(*types_of_arguments) or types.float64
     suffix = f"v{number.count}f64" if _vector(number) else "f64"
 
@@ -219,7 +219,7 @@ def _select_above(typing: Any, a: Any, b: Any, x: Any, y: Any) -> Any:
 
 
 def _first(builder: Any, count: int) -> Any:
-    """Mask of the first ``count`` of ``SIMD_WIDTH`` numbers."""
+    """Return the mask of the first ``count`` of ``SIMD_WIDTH`` numbers."""
     numbers = ir.Constant(ir.VectorType(ir.IntType(64), SIMD_WIDTH), list(range(SIMD_WIDTH)))
     return builder.icmp_signed("<", numbers, _splat(builder, count, SIMD_WIDTH))
 
@@ -291,7 +291,7 @@ def _transposed(builder: Any, block: Any) -> Any:
 
 
 def _rows(context: Any, builder: Any, pointer: Any, i: Any, stride: Any = None) -> Any:
-    """Pointers to numbers i, i + stride, ...; of lanes, to every ``stride``-th row or each."""
+    """Return pointers to numbers i, i + stride, ...; in lanes, to every ``stride``-th row."""
     stride = stride or context.get_constant(types.intp, 1)
     for lane in range(LANES):
         distance = builder.mul(stride, context.get_constant(types.intp, lane))

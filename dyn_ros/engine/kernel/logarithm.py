@@ -39,7 +39,7 @@ def _series(x, coefficients):
 
 @kernel
 def half_angle(s, c):
-    """The angle in [0, pi/2] with sine s and cosine c.
+    """Return the angle in [0, pi/2] with sine s and cosine c.
 
     An approximation within 0.004 is corrected by the arcsine of the sine of its error.
     """
@@ -54,7 +54,7 @@ def half_angle(s, c):
 
 @kernel
 def rotation_quaternion(R):
-    """The unit quaternion (x, y, z, w), w >= 0, of a rotation matrix, for every angle.
+    """Return the unit quaternion (x, y, z, w), w >= 0, of a rotation matrix, for every angle.
 
     Each row of 4 q q' is a multiple of q; the longest one is used.
     """
@@ -84,7 +84,7 @@ def rotation_quaternion(R):
 
 @kernel
 def log3(R):
-    """The rotation vector of R, of length up to pi."""
+    """Return the rotation vector of R, of length up to pi."""
     x, y, z, w = rotation_quaternion(R)
     s = sqrt(x * x + y * y + z * z)
     k = select_above(s, 1e-150, 2.0 * half_angle(s, w) / (s + _MIN_DIVISOR), 2.0)
@@ -93,7 +93,7 @@ def log3(R):
 
 @kernel
 def _third(x2):
-    """(1 - x/2 cot(x/2)) / x2."""
+    """Return (1 - x/2 cot(x/2)) / x2."""
     x = sqrt(x2)
     s, c = sincos(0.5 * x)
     exact = (1.0 - 0.5 * x * c / (s + _MIN_DIVISOR)) / (x2 + _MIN_DIVISOR)
@@ -102,7 +102,7 @@ def _third(x2):
 
 @kernel
 def log6(X):
-    """The motion that moves the identity to X in one unit of time."""
+    """Return the motion that moves the identity to X in one unit of time."""
     w, p = log3(X.rotation), X.translation
     wp = cross(w, p)
     return Motion(add(sub(p, scale(0.5, wp)), scale(_third(dot(w, w)), cross(w, wp))), w)
@@ -110,7 +110,7 @@ def log6(X):
 
 @kernel
 def log6_rate(m, d):
-    """Derivative of m = log6(X), if X moves along d: X exp(t d).
+    """Return the derivative of m = log6(X), if X moves along d: X exp(t d).
 
     d + ad d / 2 + a ad^2 d + b ad^4 d, with ad = m x, and a and b such that the polynomial and
     its derivative agree with z / (1 - exp(-z)) at the eigenvalues of ad.

@@ -83,25 +83,25 @@ nframes = _size(NFRAMES)
 
 @kernel
 def padded(r):
-    """nv rounded up to a multiple of ``SIMD_WIDTH``."""
+    """Return nv rounded up to a multiple of ``SIMD_WIDTH``."""
     return (nv(r) + SIMD_WIDTH - 1) // SIMD_WIDTH * SIMD_WIDTH
 
 
 @kernel
 def nconstraints(r):
-    """Length of the axis "constraints" in this call."""
+    """Return the length of the axis "constraints" in this call."""
     return load(r.call_ints, NCONSTRAINTS)
 
 
 @kernel
 def offset(r, field):
-    """Offset of a field in the workspace."""
+    """Return the offset of a field in the workspace."""
     return constant(r.call_ints, OFFSET + field)
 
 
 @kernel
 def size(r, field):
-    """Number of entries of a field."""
+    """Return the number of entries of a field."""
     return constant(r.call_ints, SIZE + field)
 
 
@@ -113,7 +113,7 @@ def has_input(r, field):
 
 @kernel
 def option(r, which):
-    """An integer that the caller passed, such as ``FRAME``."""
+    """Return an integer that the caller passed, such as ``FRAME``."""
     return load(r.call_ints, OPTION + which)
 
 
@@ -132,7 +132,7 @@ def coupled(r):
 
 @kernel
 def velocity_parent(r, k):
-    """The parent of velocity k, or -1."""
+    """Return the parent of velocity k, or -1."""
     return constant(r.ints, TREE + TREE_ROW * (njoints(r) + 1) + k)
 
 
@@ -157,7 +157,7 @@ idx_column = _of_joint(IDX_COLUMN)  # first row in fields with the axis "ncolumn
 
 @kernel
 def column_before(r, i, c):
-    """The joint and the column before column c of joint i, on the way to the root.
+    """Return the joint and the column before column c of joint i, on the way to the root.
 
     One loop over all columns on the way is faster than a loop over each joint's columns, before
     which the compiled code computes the addresses of all entries.
@@ -182,7 +182,7 @@ def is_last_child(r, i):
 
 @kernel
 def constants(i):
-    """Offset of the floats of joint i."""
+    """Return the offset of the floats of joint i."""
     return ROWS + FLOATS_ROW * i
 
 
@@ -247,26 +247,26 @@ def _inertia(r, k):
 
 @kernel
 def body_inertia(r, i):
-    """Inertia of the body of joint i, expressed in its frame, about its origin."""
+    """Return the inertia of the body of joint i, expressed in its frame, about its origin."""
     return _inertia(r, constants(i) + INERTIA)
 
 
 @kernel
 def armature(r, k):
-    """Rotor inertia of coordinate k."""
+    """Return the rotor inertia of coordinate k."""
     return constant(r.floats, ROWS + FLOATS_ROW * (njoints(r) + 1) + k)
 
 
 @kernel
 def frame_placement(r, f):
-    """Pose of frame f in its joint's frame."""
+    """Return the pose of frame f in its joint's frame."""
     k = ROWS + FLOATS_ROW * (njoints(r) + 1) + nv(r) + FRAME_ROW * f
     return SE3(constant9(r.floats, k), constant3(r.floats, k + 9))
 
 
 @kernel
 def frame_inertia(r, f):
-    """Inertia of the link of frame f, expressed in its joint's frame, about its origin."""
+    """Return the inertia of frame f's link, expressed in its joint's frame, about its origin."""
     return _inertia(
         r, ROWS + FLOATS_ROW * (njoints(r) + 1) + nv(r) + FRAME_ROW * nframes(r) + INERTIA_ROW * f
     )

@@ -224,7 +224,7 @@ def coordinate(model: Any, axes: tuple[Axis, ...], index: tuple[int, ...]) -> st
 
 
 def _real_array(value: Any, expected: Callable[..., str], *words: object) -> NDArray[Any]:
-    """An array of real numbers; the ValueError for anything else begins with expected(*words)."""
+    """Return an array of real numbers; any other value is a ValueError of expected(*words)."""
     try:
         array = np.asarray(value)
     except ValueError as error:  # a ragged list

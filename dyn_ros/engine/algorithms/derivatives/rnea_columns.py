@@ -64,7 +64,7 @@ def place_columns(r, i):
 
 @kernel
 def placed_columns(r, i):
-    """``place_columns`` for a body that has been placed in the root frame.
+    """Place the columns of joint i, whose body has been placed in the root frame.
 
     Reads COLUMNS, COMPOSITE; writes FROM_PARENT, ORIGIN, POSITION, J.
     """
@@ -158,7 +158,7 @@ def subtract_external_force(r, i):
 
 @kernel
 def outward(r, placed):
-    """Columns, velocities, accelerations and bodies of all joints; see ``placed_columns``.
+    """Outward pass: columns, velocities, accelerations and bodies; see ``placed_columns``.
 
     Calls outward_bodies.
     """
@@ -168,7 +168,7 @@ def outward(r, placed):
 
 @kernel
 def outward_bodies(r, placed, publishing):
-    """``outward`` with the given acceleration of the universe; publishing stores dAdq.
+    """Outward pass with the given acceleration of the universe; publishing stores dAdq.
 
     Writes OA_GF, PSIDD, DADQ; calls set_relative, move_columns, velocity_columns,
     acceleration_columns, store_body, subtract_external_force, placed_columns, place_columns.

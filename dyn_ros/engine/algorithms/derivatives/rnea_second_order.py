@@ -75,7 +75,7 @@ Forces = namedtuple("Forces", "F1 F2 F3 F4 F5 F6 F7 difference")
 
 @kernel
 def coriolis_rate(B, S):
-    """S x* B - B S x, which has the form of B."""
+    """Return S x* B - B S x, which has the form of B."""
     s, p, W = S.linear, B.momentum, skew(S.angular)
     L, R, t = product(W, B.angular), product(B.angular, W), dot(s, p)
     return CoriolisInertia(
@@ -96,7 +96,7 @@ def coriolis_rate(B, S):
 
 @kernel
 def outer_column(r, i, c):
-    """Column d, and the inertias of its subtree with their rates.
+    """Return column d, with the inertia of its subtree and its rates.
 
     Reads J, PSID, COMPOSITE_INERTIA, COMPOSITE_CORIOLIS, DFDA, DFDQ, DFDV.
     """
@@ -118,7 +118,7 @@ def outer_column(r, i, c):
 
 @kernel
 def forces(r, d, j, b, one_joint):
-    """F1 to F7 and F1 - F2 for column d and column b of joint j.
+    """Compute F1 to F7 and F1 - F2 for column d and column b of joint j.
 
     If both are columns of the same joint, F5 is not needed and holds Y S_d x S_e. F4 has only its
     angular part, as its linear part is zero.
@@ -196,7 +196,7 @@ def store_entries(r, d, e, f, F, k, a, de_one_joint, ef_one_joint):
 
 @kernel
 def second_order(r):
-    """The second-order derivatives, after ``outward`` and ``inward``.
+    """Store the second-order derivatives, after ``outward`` and ``inward``.
 
     Calls outer_column, forces, store_entries.
     """

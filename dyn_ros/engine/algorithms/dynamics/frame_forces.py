@@ -35,7 +35,7 @@ def force_to_child(X, f):
 
 @kernel
 def link_force(r, n):
-    """Force that moves the link of frame n itself, expressed in the joint that moves it.
+    """Return the force that moves the link of frame n itself, expressed in the joint that moves it.
 
     Reads F_EXT, JOINT_V, JOINT_A, WRENCHES.
     """
@@ -164,7 +164,7 @@ def frame_force(
 
 
 def _on_frames(model: Model, wrenches: Mapping[str, ArrayLike]) -> Array:
-    """Wrenches by name as one for each frame, (nframes, 6)."""
+    """Return wrenches by name as one for each frame, (nframes, 6)."""
     forces = np.zeros((model.nframes, 6))
     for name, wrench in wrenches.items():
         forces[model.frame_index(name)] += finite_array(f"wrench on {name}", wrench, (6,))

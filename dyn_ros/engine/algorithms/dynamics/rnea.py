@@ -79,7 +79,7 @@ def transmit_forces(r, tau):
 
 @kernel
 def newton_euler(r, accelerated, tau):
-    """Recursive Newton-Euler algorithm; stores the torques in the field ``tau``.
+    """Run the recursive Newton-Euler algorithm; store the torques in the field ``tau``.
 
         tau = S' f + armature qdd
 
@@ -118,7 +118,7 @@ def nonlinear_effects_kernel(r):
 
 @kernel
 def static_forward(r, i):
-    """``newton_euler_forward`` at rest.
+    """Forward pass for joint i at rest, as ``newton_euler_forward`` without velocities.
 
         a = X a_p
         f = I a - f_ext

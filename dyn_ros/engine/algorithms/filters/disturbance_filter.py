@@ -24,7 +24,7 @@ SCRATCH = 4  # matrices: L; L^-1 times the first two blocks; a column
 
 @kernel
 def measurement_covariance(M, variance, n, i, j):
-    """Entry i, j of M R M'."""
+    """Return entry i, j of M R M'."""
     total = 0.0
     for k in range(n):
         total = total + load(M, i * n + k) * load(variance, k) * load(M, j * n + k)
@@ -53,9 +53,11 @@ def start_covariance(M, settings, P, n):
 
 @kernel
 def predict_covariance(settings, P, h, n):
-    """Advance the covariance by a step h.
+    """Advance the covariance of momentum and external efforts by a step h.
 
-    P = F P F' + Q,  F = [1 h; 0 1]
+        P = F P F' + Q,  F = [1 h; 0 1]
+
+    Q is the covariance of the noise that the step adds.
     """
     block = n * n
     for i in range(n):
@@ -94,7 +96,7 @@ def factorize(M, variance, P, scratch, n):
 
 @kernel
 def solve_lower(scratch, x, columns, n):
-    """x = L^-1 x for n rows."""
+    """Solve L x = x for n rows."""
     for i in range(n):
         for k in range(i):
             factor = load(scratch, i * n + k)
@@ -109,7 +111,7 @@ def solve_lower(scratch, x, columns, n):
 
 @kernel
 def subtract_products(target, A, B, n):
-    """target -= A' B."""
+    """Subtract A' B from the target."""
     for k in range(n):
         for i in range(n):
             factor = load(A, k * n + i)

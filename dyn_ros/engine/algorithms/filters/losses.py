@@ -56,7 +56,7 @@ class Losses:
         self._before = self._after
 
     def removed(self, v: ArrayLike, tau: Any, dt: Array | float | None = None) -> Any:
-        """Efforts (..., nv) without losses that kernels do not model; call before ``kernel``.
+        """Return efforts (..., nv) without losses that kernels do not model.
 
         ``dt`` are the times since the samples before, of samples in order of time; without it,
         friction turns at once.

@@ -67,9 +67,11 @@ _TAYLOR_RATIOS = tuple(1.0 / n for n in range(1, 18))  # consecutive coefficient
 
 @kernel
 def decay(x):
-    """Return exp(-x) to 2e-16, and 1 - exp(-x) to as many digits, for x >= 0.
+    """Return exp(-x) and 1 - exp(-x), both to a relative 2e-16, for x >= 0.
 
-    expm1(y) = y + y^2 / 2! + ...,  expm1(2 y) = expm1(y) (expm1(y) + 2)
+        expm1(y) = y + y^2 / 2! + ...,  expm1(2 y) = expm1(y) (expm1(y) + 2)
+
+    The series is evaluated at y = -x / 2^6, which is then doubled six times.
     """
     y = select_above(_MAX_EXPONENT, x, x, _MAX_EXPONENT) * (-1.0 / 2**_HALVINGS)
     t = y * _TAYLOR_RATIOS[16]
@@ -89,9 +91,11 @@ def step_factors(gain, dt):
 
 @kernel
 def filter_step(factors, external, change, effort_before, effort):
-    """Return the residual after a step, from the change of the momentum.
+    """Return the residual after a step, from the change dp of the momentum.
 
-    r = exp(-K h) r + (1 - exp(-K h)) / h dp - (1 - exp(-K h)) (u_0 + u_1) / 2
+        r = exp(-K h) r + (1 - exp(-K h)) / h dp - (1 - exp(-K h)) (u_0 + u_1) / 2
+
+    ``external`` is r, and the efforts are u at the step's ends.
     """
     e, share, rate = factors
     return e * external + rate * change - share * (0.5 * (effort_before + effort))

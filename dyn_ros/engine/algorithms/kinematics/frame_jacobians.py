@@ -96,7 +96,9 @@ def add_to_hessian(r, k, x, m):
 
 @kernel
 def hessian_kernel(r):
-    """Coordinate x changes a column u that is closer to the root by -u_x x u in the frame.
+    """Store the derivatives of the Jacobian with respect to the coordinates.
+
+        dJ_u/dx = -u_x x J_u        in the frame, for a column u closer to the root than x
 
     Reads Q, V, A, POINT, OMI; writes IN_FRAME, THEIR_RATE, FRAME_HESSIAN.
     """

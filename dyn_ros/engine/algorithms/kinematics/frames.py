@@ -37,7 +37,7 @@ WORLD, LOCAL = 0, 1
 
 @kernel
 def first_joint(r):
-    """The joint that moves the selected frame."""
+    """Return the joint that moves the selected frame."""
     return frame_parent(r, option(r, FRAME))
 
 
@@ -49,7 +49,10 @@ def reference_frame(r):
 
 @kernel
 def start(r):
-    """Pose of the frame, or of the given point, in the frame of its joint. Reads POINT, OMI."""
+    """Return the pose of the frame, or of the given point, in its joint's frame.
+
+    Reads POINT, OMI.
+    """
     like = entry(r, OMI, 0)
     X = frame_placement(r, option(r, FRAME))
     X = SE3(lift9(X.rotation, like), lift3(X.translation, like))
@@ -91,7 +94,7 @@ def traverse_to_root(r, moving):
 
 @kernel
 def to_reference_frame(X, reference):
-    """Transformation of motions from the frame to a reference frame, with X the frame's pose."""
+    """Return the transform of motions from the frame, with pose X, to a reference frame."""
     if reference == WORLD:
         return X
     if reference == LOCAL:
@@ -104,7 +107,7 @@ def to_reference_frame(X, reference):
 
 @kernel
 def motion_of_axes(v, reference):
-    """Velocity of the frame, v, relative to a reference frame; both expressed in the frame."""
+    """Return the velocity v of the frame relative to a reference frame, expressed in the frame."""
     if reference == WORLD:
         return v
     if reference == LOCAL:

@@ -138,13 +138,13 @@ def body_regressor(v: ArrayLike, a: ArrayLike) -> Array:
 
 
 def _skew(x: Array) -> Array:
-    """The cross-product matrices of vectors."""
+    """Return the cross-product matrices of vectors."""
     matrices: Array = np.cross(np.eye(3), x[..., None, :])
     return matrices
 
 
 def _rotational(w: Array) -> Array:
-    """Derivatives of I w with respect to Ixx, Ixy, Iyy, Ixz, Iyz, Izz."""
+    """Return the derivatives of I w with respect to Ixx, Ixy, Iyy, Ixz, Iyz, Izz."""
     derivatives = np.zeros((*w.shape, 6))
     for row, columns in enumerate(((0, 1, 3), (1, 2, 4), (3, 4, 5))):
         derivatives[..., row, columns] = w

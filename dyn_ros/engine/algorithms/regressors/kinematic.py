@@ -30,7 +30,7 @@ FROM_PLACEMENT = field("_from_placement", ("rows", 4, 4))  # relative to the joi
 
 @kernel
 def fixed_placement(r, i, like):
-    """Pose of the frame of joint i in its parent's frame for zero angles and displacements."""
+    """Return the pose of joint i's frame in its parent's frame at zero angles and displacements."""
     P, p = joint_constant9(r, i, PLACE), joint_constant3(r, i, TRANSLATION)
     if kind(r, i) == REVOLUTE:  # see joint_placement
         C = joint_constant9(r, i, PLACE_COS)

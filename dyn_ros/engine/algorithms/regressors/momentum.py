@@ -34,7 +34,7 @@ MOMENTUM_OBSERVER_REGRESSOR = field(
 
 @kernel
 def momentum_derivatives(v, s):
-    """Derivatives of s . h with respect to the parameters of a body that moves with v."""
+    """Return the derivatives of s . h with respect to the parameters of a body with velocity v."""
     return Inertia(
         dot(s.linear, v.linear),
         add(cross(s.linear, v.angular), cross(v.linear, s.angular)),
@@ -44,7 +44,7 @@ def momentum_derivatives(v, s):
 
 @kernel
 def observer_derivatives(v, s, ds, g):
-    """Derivatives of ds . h + s . (weight), with g the acceleration of gravity."""
+    """Return the derivatives of ds . h + s . (weight), with g the acceleration of gravity."""
     rate = momentum_derivatives(v, ds)
     return Inertia(
         rate.mass + dot(g, s.linear),

@@ -54,7 +54,7 @@ def motion_in_body_axes(R, m):
 
 @kernel
 def symmetric_product(a, b):
-    """Derivatives of a . I b with respect to the numbers of a symmetric matrix I."""
+    """Return the derivatives of a . I b with respect to the numbers of a symmetric matrix I."""
     return Symmetric(
         a[0] * b[0],
         a[0] * b[1] + a[1] * b[0],
@@ -67,7 +67,7 @@ def symmetric_product(a, b):
 
 @kernel
 def power_derivatives(w, a, s):
-    """Derivatives of s . f with respect to the parameters of a body, as an Inertia.
+    """Return the derivatives of s . f with respect to the parameters of a body, as an Inertia.
 
     The body has the angular velocity w and the acceleration a; a.linear is that of its joint's
     origin as a point of the body, relative to free fall.
@@ -250,6 +250,6 @@ def joint_torque_regressor_product(
 
 
 def _diagonal(values: Array, rows: Array) -> Array:
-    """Diagonal matrices, one for each state of ``rows``."""
+    """Return the diagonal matrices, one for each state of ``rows``."""
     shape = (*rows.shape[:-1], rows.shape[-2])
     return np.broadcast_to(values[..., None] * np.eye(shape[-1]), shape)
