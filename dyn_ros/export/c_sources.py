@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from ..engine.algorithms.constrained import constraints
-from ..engine.algorithms.contacts import packed
-from ..engine.algorithms.contacts.packed import ROWS
+from ..engine.algorithms.contacts import packed_contacts as packed
+from ..engine.algorithms.contacts.packed_contacts import ROWS
 from ..engine.kernel import fields as fd
 from ..engine.kernel import packing as ly
 from ..engine.kernel.fields import FRAME, REFERENCE_FRAME, TERMS, Axis, Field, Option

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..engine import algorithms
-from ..engine.algorithms.contacts.packed import CONTACTS, ROWS
+from ..engine.algorithms.contacts.packed_contacts import CONTACTS, ROWS
 from ..engine.algorithms.dynamics.cholesky import OPERATION, UT_SOLVE
 from ..engine.algorithms.filters.momentum_observer import COULOMB, OBSERVER_GAIN
 from ..engine.call.algorithm import ALGORITHMS, Algorithm

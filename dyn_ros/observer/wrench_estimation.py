@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..engine.algorithms import Contact, contact_jacobian, frame_jacobian, frame_placements
-from ..engine.algorithms.contacts.packed import as_tuple, require_contacts
+from ..engine.algorithms.contacts.packed_contacts import as_tuple, require_contacts
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.kernel.validation import positive_number, require_model, valid_array

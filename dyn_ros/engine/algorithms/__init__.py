@@ -22,20 +22,22 @@ from .constrained.vereshchagin import vereshchagin as vereshchagin
 from .contacts.contact_cholesky import ContactCholesky as ContactCholesky
 from .contacts.contact_cholesky import contact_cholesky as contact_cholesky
 from .contacts.contact_cholesky import contact_right_side as contact_right_side
+from .contacts.contact_derivatives import ContactDerivatives as ContactDerivatives
+from .contacts.contact_derivatives import (
+    contact_dynamics_derivatives as contact_dynamics_derivatives,
+)
+from .contacts.contact_dynamics import contact_dynamics as contact_dynamics
+from .contacts.contact_inverse_dynamics import contact_forces as contact_forces
+from .contacts.contact_inverse_dynamics import contact_inverse_dynamics as contact_inverse_dynamics
 from .contacts.contacts import Contact as Contact
 from .contacts.contacts import ContactForces as ContactForces
 from .contacts.delassus import contact_jacobian as contact_jacobian
 from .contacts.delassus import delassus_cholesky as delassus_cholesky
 from .contacts.delassus import delassus_inverse as delassus_inverse
 from .contacts.delassus import delassus_matrix as delassus_matrix
-from .contacts.derivatives import ContactDerivatives as ContactDerivatives
-from .contacts.derivatives import contact_dynamics_derivatives as contact_dynamics_derivatives
-from .contacts.dynamics import contact_dynamics as contact_dynamics
 from .contacts.impulses import ImpulseDerivatives as ImpulseDerivatives
 from .contacts.impulses import impulse_dynamics as impulse_dynamics
 from .contacts.impulses import impulse_dynamics_derivatives as impulse_dynamics_derivatives
-from .contacts.inverse import contact_forces as contact_forces
-from .contacts.inverse import contact_inverse_dynamics as contact_inverse_dynamics
 from .contacts.operational_space import (
     dynamically_consistent_inverse as dynamically_consistent_inverse,
 )

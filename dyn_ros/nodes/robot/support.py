@@ -13,7 +13,7 @@ import numpy as np
 import dyn_ros
 from dyn_ros import Contact, ReferenceFrame
 from dyn_ros.engine.algorithms.contacts.contacts import Dimension
-from dyn_ros.engine.algorithms.contacts.packed import pack_contacts
+from dyn_ros.engine.algorithms.contacts.packed_contacts import pack_contacts
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.bodies import Body, join_bodies, move_reference_point
 

@@ -14,7 +14,7 @@ from std_msgs.msg import Header
 
 import dyn_ros
 from dyn_ros import Contact, ContactForces, ReferenceFrame
-from dyn_ros.engine.algorithms.contacts.packed import MAX_CONTACTS
+from dyn_ros.engine.algorithms.contacts.packed_contacts import MAX_CONTACTS
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.frames import frame_number
 from dyn_ros.engine.spatial import SE3

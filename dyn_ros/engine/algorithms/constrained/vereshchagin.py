@@ -159,8 +159,11 @@ def eliminate_unopposed_projected(r):
 def constrain(r):
     """Solve for the constraint forces, and add their effect to the bias torques.
 
-        alpha' J M^-1 J' alpha nu = beta - alpha' a_free
-        u = u - U^-1 J' alpha nu            Vereshchagin (1989)
+        alpha' J M^-1 J' alpha nu = alpha' a_free - beta
+        u = u - L^-T J' alpha nu            Vereshchagin (1989)
+
+    a_free is the acceleration without constraints and without the forces that the constraints do
+    not oppose.
 
     Reads UNOPPOSED; writes BIAS_TORQUE, COUPLING, NU, RANK, CONSTRAINT_TORQUES; calls
     scale_eliminated, add_free_motion, solve_semidefinite.

@@ -28,8 +28,8 @@ from ..dynamics.rnea import NLE, newton_euler
 from .contact_rows import MOTIONS, move_entries_to_origin, propagate_contacts
 from .contacts import Contact
 from .delassus import contact_jacobian, delassus_matrix
-from .packed import CONTACTS, ROWS, pack_contacts
-from .system import TOLERANCE
+from .force_system import TOLERANCE
+from .packed_contacts import CONTACTS, ROWS, pack_contacts
 
 PRIMAL_RHS = field(
     "primal_rhs_contact",

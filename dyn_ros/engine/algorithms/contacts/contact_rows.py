@@ -17,7 +17,7 @@ from ..constrained import constraint_forces as cf
 from ..constrained.semidefinite import WIDTH, absolute, clear_rows
 from ..dynamics.aba import DINV, LINK_ACCELERATION
 from ..kinematics import root_axes as ra
-from . import packed
+from . import packed_contacts as packed
 
 LOCAL = int(ReferenceFrame.LOCAL)
 AXES = field("_contact_axes", (packed.MAX_CONTACTS, 9))  # rotation matrices; columns: the axes

@@ -24,8 +24,8 @@ from .contact_rows import (
     propagate_contacts,
 )
 from .contacts import Contact
-from .packed import CONTACTS, ROWS, any_at_origin, damping, pack_contacts
-from .system import TOLERANCE
+from .force_system import TOLERANCE
+from .packed_contacts import CONTACTS, ROWS, any_at_origin, damping, pack_contacts
 
 CONTACT_JACOBIAN = field(
     "contact_jacobian",

@@ -23,11 +23,11 @@ from ..dynamics.minverse import root_after_elimination, solve_for_root
 from ..kinematics.jacobians import J
 from ..kinematics.kinematics import OA_GF, OV
 from ..kinematics.root_axes import BODY_VELOCITY, body_velocity
-from . import contact_rows as rows
-from . import packed, rates, response, root_products
+from . import contact_response, contact_row_derivatives, contact_rows, root_products
+from . import packed_contacts as packed
 from .contacts import Contact, ContactForces
-from .packed import CONTACTS, ROWS, SOLUTION, pack_contacts
-from .system import solve_forces
+from .force_system import solve_forces
+from .packed_contacts import CONTACTS, ROWS, SOLUTION, pack_contacts
 
 DQ_AFTER = field("dq_after", ("nv",), "Velocity after an impact [rad/s, m/s].")
 IMPULSE_C = field(
@@ -72,10 +72,10 @@ def set_impact_excess(r):
     Reads BODY_VELOCITY, AXES, ARMS; writes EXCESS.
     """
     for n in range(packed.ncontacts(r)):
-        v = rows.contact_velocities(r, n)
+        v = contact_rows.contact_velocities(r, n)
         m = motion_sub(v.first, v.second)
         for k in range(packed.row_start(r, n), packed.row_stop(r, n)):
-            f = rows.row_force(r, n, k - packed.row_start(r, n))
+            f = contact_rows.row_force(r, n, k - packed.row_start(r, n))
             excess = (1.0 + packed.setting(r, packed.RESTITUTION)) * power(f, m)
             set_entry(r, cf.EXCESS, k, excess)
 
@@ -89,7 +89,7 @@ def solve_impact(r, torques):
     Writes IMPULSE_C, PREVIOUS_IMPULSE, torques; calls couple_contacts, set_impact_excess,
     solve_forces.
     """
-    rows.couple_contacts(r)
+    contact_rows.couple_contacts(r)
     set_impact_excess(r)
     solve_forces(r, IMPULSE_C, PREVIOUS_IMPULSE)
     cf.eliminated_times(r, IMPULSE_C, torques, 1.0)
@@ -125,7 +125,7 @@ def solve_impulses(r):
     """
     place_moving_robot(r)
     aba.eliminate_all(r)
-    rows.propagate_contacts(r, True, False)
+    contact_rows.propagate_contacts(r, True, False)
     solve_impact(r, aba.BIAS_TORQUE)
     for i in range(njoints(r) + 1):
         clear_row(r, aba.BIAS, i, 6)
@@ -147,7 +147,7 @@ def solve_impulses_projected(r):
     factor(r)
     cf.store_pivots(r)
     place_moving_robot(r)
-    rows.propagate_contacts(r, False, False)
+    contact_rows.propagate_contacts(r, False, False)
     cf.eliminate_columns(r)
     solve_impact(r, aba.DDQ)
     solve_outward(r, aba.DDQ)
@@ -160,7 +160,7 @@ def move_impulses(r):
 
     Reads POINTS; writes IMPULSE_C.
     """
-    rows.move_entries_to_origin(r, rows.FORCES, IMPULSE_C)
+    contact_rows.move_entries_to_origin(r, contact_rows.FORCES, IMPULSE_C)
 
 
 # --- its derivatives: with M^-1 = V' V, R = V J' and G = R' R, the solution of
@@ -180,7 +180,7 @@ def invariant_columns(r):
     if coupled(r):
         return 0
     for n in range(packed.ncontacts(r)):
-        if packed.body(r, n, 1) > 0 or packed.axes_of(r, n) != rows.LOCAL:
+        if packed.body(r, n, 1) > 0 or packed.axes_of(r, n) != contact_rows.LOCAL:
             return 0
     return ncolumns(r, 1)
 
@@ -221,7 +221,7 @@ def respond_to_configuration(r, dp, drow, dv, impulses):
         r,
         columns_from(impulses, first),
         -1.0,
-        response.coupling_inverse(r),
+        contact_response.coupling_inverse(r),
         columns_from(drow, first),
         m,
         m,
@@ -240,13 +240,15 @@ def multiply_by_coupling_inverse(r, s, drow, impulses):
     m, n, inverse, next_column = (
         nconstraints(r),
         nv(r),
-        response.coupling_inverse(r),
+        contact_response.coupling_inverse(r),
         columns_from(drow, 1),
     )
     for i in range(0, m, 6):
         for k in range(0, n, 2):
             x = products.zero_six(r, drow)
-            x, y = response.add_rows(r, x, x, inverse, drow, next_column, i, k, min(k + 1, n - 1))
+            x, y = contact_response.add_rows(
+                r, x, x, inverse, drow, next_column, i, k, min(k + 1, n - 1)
+            )
             store_pair(r, impulses, products.scale_six(s, x), products.scale_six(s, y), i, m, k)
 
 
@@ -263,7 +265,7 @@ def respond_to_rows(r, s, drow, dv, impulses):
     if is_batch(r):
         multiply_by_coupling_inverse(r, -s, drow, impulses)
     else:
-        products.multiply(r, impulses, -s, response.coupling_inverse(r), drow, m, m, n)
+        products.multiply(r, impulses, -s, contact_response.coupling_inverse(r), drow, m, m, n)
     root_products.add_force_response(r, dv, impulses, 0, False)
     root_products.root_transposed_times(r, dv, 0)
 
@@ -310,9 +312,9 @@ def differentiate_momentum(r):
     Reads IMPULSE_C; writes DTAU_DQ; calls subtract_contact_forces, inward_at_rest,
     differentiate_forces.
     """
-    rates.subtract_contact_forces(r, IMPULSE_C, rc.COMPOSITE_FORCE)
+    contact_row_derivatives.subtract_contact_forces(r, IMPULSE_C, rc.COMPOSITE_FORCE)
     rd.inward_at_rest(r, rd.DTAU_DQ)
-    rates.differentiate_forces(r, IMPULSE_C, rd.DTAU_DQ)
+    contact_row_derivatives.differentiate_forces(r, IMPULSE_C, rd.DTAU_DQ)
 
 
 @kernel
@@ -325,18 +327,18 @@ def solve_rates(r):
     Reads DTAU_DQ, DAC_DA; writes DVC_DQ, DQ_AFTER_DQ, DQ_AFTER_DV, DIMPULSE_DQ, DIMPULSE_DV; calls
     set_coupling_inverse, respond_to_configuration, respond_to_rows.
     """
-    response.set_coupling_inverse(r)
+    contact_response.set_coupling_inverse(r)
     respond_to_configuration(
         r,
         matrix(r, rd.DTAU_DQ),
-        matrix(r, rates.DVC_DQ),
+        matrix(r, contact_row_derivatives.DVC_DQ),
         matrix(r, DQ_AFTER_DQ),
         matrix(r, DIMPULSE_DQ),
     )
     respond_to_rows(
         r,
         1.0 + packed.setting(r, packed.RESTITUTION),
-        matrix(r, rates.DAC_DA),
+        matrix(r, contact_row_derivatives.DAC_DA),
         matrix(r, DQ_AFTER_DV),
         matrix(r, DIMPULSE_DV),
     )
@@ -352,12 +354,12 @@ def differentiate(r):
     solve_rates, rates_to_origin.
     """
     outward_impact(r)
-    rates.differentiate_contacts(r, False)
+    contact_row_derivatives.differentiate_contacts(r, False)
     differentiate_momentum(r)
     solve_rates(r)
-    rates.rates_to_origin(r, IMPULSE_C, DIMPULSE_DQ)
+    contact_row_derivatives.rates_to_origin(r, IMPULSE_C, DIMPULSE_DQ)
     for j in range(nv(r)):
-        rows.move_column_to_origin(r, rows.FORCES, matrix(r, DIMPULSE_DV), j)
+        contact_rows.move_column_to_origin(r, contact_rows.FORCES, matrix(r, DIMPULSE_DV), j)
     move_impulses(r)
     root_products.clear_linked(r, rd.DTAU_DQ)
 

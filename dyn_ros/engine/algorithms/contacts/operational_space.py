@@ -20,9 +20,9 @@ from ..dynamics.cholesky import factor
 from ..dynamics.crba import crba_kernel
 from ..dynamics.minverse import MINV, inverse_after_elimination, inverse_after_factor
 from ..dynamics.rnea import NLE, G, generalized_gravity_kernel, nonlinear_effects_kernel
-from . import contact_rows as rows
-from . import contacts, delassus, packed
-from .response import RESPONSE
+from . import contact_rows, contacts, delassus
+from . import packed_contacts as packed
+from .contact_response import RESPONSE
 
 OSIM = field(
     "osim",
@@ -60,10 +60,10 @@ def compute_inertia(r):
 
     Reads POINTS; writes OSIM; calls couple_contacts, invert_coupling.
     """
-    rows.couple_contacts(r)
+    contact_rows.couple_contacts(r)
     delassus.damp(r)
     delassus.invert_coupling(r, OSIM)
-    delassus.matrix_to_origin(r, rows.FORCES, OSIM)
+    delassus.matrix_to_origin(r, contact_rows.FORCES, OSIM)
 
 
 # --- the Jacobian and its inverse
@@ -82,14 +82,14 @@ def compute_jacobian(r):
     cf.clear_eliminated(r)
     clear_entries(r, cf.EXCESS, nconstraints(r))
     clear_entries(r, LINK_ACCELERATION, 6)
-    rows.place_contact(r, 0)
-    rows.propagate_contact(r, 0, True)
+    contact_rows.place_contact(r, 0)
+    contact_rows.propagate_contact(r, 0, True)
     delassus.store_jacobian(r, delassus.CONTACT_JACOBIAN)
-    v = rows.contact_velocities(r, 0).first
-    if packed.axes_of(r, 0) != rows.LOCAL and not packed.is_at_origin(r, 0):
+    v = contact_rows.contact_velocities(r, 0).first
+    if packed.axes_of(r, 0) != contact_rows.LOCAL and not packed.is_at_origin(r, 0):
         a = Motion(cross(v.angular, v.linear), zero3(v.linear[0]))
         for k in range(nconstraints(r)):
-            add_to_entry(r, cf.EXCESS, k, power(rows.row_force(r, 0, k), a))
+            add_to_entry(r, cf.EXCESS, k, power(contact_rows.row_force(r, 0, k), a))
 
 
 @kernel
@@ -196,10 +196,10 @@ def move_inverse(r):
 
     Reads POINTS; writes OSIM, JBAR.
     """
-    delassus.matrix_to_origin(r, rows.FORCES, OSIM)
+    delassus.matrix_to_origin(r, contact_rows.FORCES, OSIM)
     Jbar = matrix_of_width(r, JBAR, nconstraints(r))
     for j in range(nv(r)):
-        rows.move_column_to_origin(r, rows.FORCES, transpose(Jbar), j)
+        contact_rows.move_column_to_origin(r, contact_rows.FORCES, transpose(Jbar), j)
 
 
 @kernel
@@ -212,8 +212,8 @@ def compute_bias_forces(r):
     generalized_gravity_kernel(r)
     project_bias_forces(r)
     move_inverse(r)
-    rows.move_entries_to_origin(r, rows.FORCES, MU)
-    rows.move_entries_to_origin(r, rows.FORCES, P)
+    contact_rows.move_entries_to_origin(r, contact_rows.FORCES, MU)
+    contact_rows.move_entries_to_origin(r, contact_rows.FORCES, P)
 
 
 _inverse_kernel = sequence(invert_mass, invert_frame, move_inverse)

@@ -10,7 +10,7 @@ from ...kernel.vocabulary import *
 from ..constrained import constraint_forces as cf
 from ..constrained.semidefinite import WIDTH
 from ..dynamics.minverse import ROOT
-from . import packed
+from . import packed_contacts as packed
 from .contact_rows import branch_velocities
 
 # --- sparsity: contacts of two links, subtrees and branches

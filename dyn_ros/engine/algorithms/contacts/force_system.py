@@ -9,7 +9,8 @@ from ...kernel.vocabulary import *
 from ..constrained import semidefinite
 from ..constrained.constraint_forces import COUPLING, EXCESS
 from ..constrained.semidefinite import WIDTH
-from . import contacts, packed
+from . import contacts
+from . import packed_contacts as packed
 
 SOLVED_FORCES = field("_solved_forces", ("constraints",))
 VIOLATION = field("_violation", (WIDTH,))

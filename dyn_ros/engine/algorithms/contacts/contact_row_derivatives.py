@@ -16,8 +16,8 @@ from ..derivatives import rnea_columns as rc
 from ..kinematics.jacobians import J
 from ..kinematics.kinematics import OA_GF, OV
 from ..kinematics.root_axes import position
-from . import contact_rows as rows
-from . import packed
+from . import contact_rows
+from . import packed_contacts as packed
 
 DAC_DQ = field(
     "dac_dq",
@@ -67,7 +67,7 @@ def contact_body(r, n, side):
     Reads POSITION, OV, OA_GF, ARMS.
     """
     i, sign = packed.body(r, n, side), 1.0 if side == 0 else -1.0
-    p = add(position(r, i), rows.arm(r, n, side))
+    p = add(position(r, i), contact_rows.arm(r, n, side))
     a = motion(r, OA_GF, i)
     a = Motion(add(a.linear, gravity(r)), a.angular)
     return Body(
@@ -82,7 +82,7 @@ def contact_body(r, n, side):
 @kernel
 def contact_bodies(r, n):
     """Return both bodies of contact n. Reads POSITION, OV, OA_GF, ARMS."""
-    return rows.BodyPair(contact_body(r, n, 0), contact_body(r, n, 1))
+    return contact_rows.BodyPair(contact_body(r, n, 0), contact_body(r, n, 1))
 
 
 @kernel
@@ -129,7 +129,9 @@ def relative_motion(r, n, bodies):
     """
     first, second = bodies
     v, a = motion_sub(first.v, second.v), motion_sub(first.a, second.a)
-    return rows.BodyPair(v, motion_add(a, rows.drift(r, n, rows.BodyPair(first.v, second.v))))
+    return contact_rows.BodyPair(
+        v, motion_add(a, contact_rows.drift(r, n, contact_rows.BodyPair(first.v, second.v)))
+    )
 
 
 @kernel
@@ -145,7 +147,7 @@ def relative_rates(r, n, bodies, side, x):
     body = select_side(bodies, side)
     dv, da = motion_scale(body.sign, x.dv), motion_scale(body.sign, x.da)
     da_dv = motion_scale(body.sign, x.da_dv)
-    if packed.axes_of(r, n) == rows.LOCAL:
+    if packed.axes_of(r, n) == contact_rows.LOCAL:
         if side == 0:
             da = motion_add(da, motion_cross(x.dv, bodies[1].v))
             da_dv = motion_add(da_dv, motion_cross(x.u, bodies[1].v))
@@ -165,9 +167,9 @@ def pose_error_rate(r, n, side, u):
 
     Reads POSES, ERRORS.
     """
-    R1, R2 = rows.orientation(r, n, 0), rows.orientation(r, n, 1)
-    gap = rows.relative_origin(r, n)
-    m = motion(r, rows.ERRORS, n)
+    R1, R2 = contact_rows.orientation(r, n, 0), contact_rows.orientation(r, n, 1)
+    gap = contact_rows.relative_origin(r, n)
+    m = motion(r, contact_rows.ERRORS, n)
     d = motion_rotated(transposed(R2), motion_moved(gap, u))
     if side == 0:
         d = motion_scale(-1.0, d)
@@ -189,7 +191,7 @@ def rate_in_axes(r, n, side, u, m, rate):
     """
     if side == 1:
         return rate
-    if packed.axes_of(r, n) == rows.LOCAL:
+    if packed.axes_of(r, n) == contact_rows.LOCAL:
         return motion_sub(rate, motion_cross(u, m))
     return Motion(add(rate.linear, cross(m.angular, u.linear)), rate.angular)
 
@@ -257,10 +259,10 @@ def add_frame_column(r, n, bodies, relative, side, i, c, accelerated):
     dv, da = rate_in_axes(r, n, side, x.u, v, dv), rate_in_axes(r, n, side, x.u, a, da)
     u, error = motion_scale(body.sign, x.u), motion_scale(0.0, x.u)
     if accelerated and kp > 0.0:
-        m = motion(r, rows.ERRORS, n)
+        m = motion(r, contact_rows.ERRORS, n)
         dm = rate_in_axes(r, n, side, x.u, m, pose_error_rate(r, n, side, x.u))
         error = motion_scale(-kp, dm)
-    axes = rotation(r, rows.AXES, n)
+    axes = rotation(r, contact_rows.AXES, n)
     linear = RowRates(u.linear, dv.linear, da.linear, da_dv.linear, error.linear)
     angular = RowRates(u.angular, dv.angular, da.angular, da_dv.angular, error.angular)
     add_rates(r, n, axes, row, k, linear, accelerated)
@@ -283,9 +285,9 @@ def contact_point(r, n, bodies, side):
     """
     body = select_side(bodies, side)
     turning = body
-    if packed.axes_of(r, n) == rows.LOCAL:
+    if packed.axes_of(r, n) == contact_rows.LOCAL:
         turning = bodies[1]
-    E, v, w = rotation(r, rows.AXES, n), turning.v.linear, turning.v.angular
+    E, v, w = rotation(r, contact_rows.AXES, n), turning.v.linear, turning.v.angular
     a = sub(add(turning.a.linear, cross(w, v)), gravity(r))
     return Point(
         body.point,
@@ -316,8 +318,8 @@ def add_point_column(r, n, point, side, i, c, accelerated):
     da = add(da, motion_moved(p, motion_column(r, rc.PSIDD, i, c)).linear)
     da_dv = add(cross(w, point.twice_v), motion_moved(p, motion_column(r, rc.DADV, i, c)).linear)
     error = scale(kp, u)
-    if accelerated and kp > 0.0 and side == 0 and packed.axes_of(r, n) == rows.LOCAL:
-        gap = motion(r, rows.ERRORS, n).linear
+    if accelerated and kp > 0.0 and side == 0 and packed.axes_of(r, n) == contact_rows.LOCAL:
+        gap = motion(r, contact_rows.ERRORS, n).linear
         error = add(error, scale(kp, cross(w, gap)))
     k, x = idx_v(r, i) + c, RowRates(u, dv, da, da_dv, error)
     add_rates(r, n, point.axes, packed.row_start(r, n), k, x, accelerated)
@@ -376,9 +378,9 @@ def contact_force(r, n, forces):
     Reads AXES, forces.
     """
     start, stop = packed.row_start(r, n), packed.row_stop(r, n)
-    f = force_scale(entry(r, forces, start), rows.row_force(r, n, 0))
+    f = force_scale(entry(r, forces, start), contact_rows.row_force(r, n, 0))
     for k in range(start + 1, stop):
-        f = force_add(f, force_scale(entry(r, forces, k), rows.row_force(r, n, k - start)))
+        f = force_add(f, force_scale(entry(r, forces, k), contact_rows.row_force(r, n, k - start)))
     return f
 
 
@@ -400,7 +402,9 @@ def force_rate(r, n, moving_side, side, u, f):
     rate, moving = Force(zero, zero), force_cross(u, f)
     if moving_side == 0:
         rate = (
-            moving if packed.axes_of(r, n) == rows.LOCAL else Force(zero, cross(u.linear, f.linear))
+            moving
+            if packed.axes_of(r, n) == contact_rows.LOCAL
+            else Force(zero, cross(u.linear, f.linear))
         )
     if side == 0:
         return force_sub(rate, moving) if moving_side == 0 else Force(zero, zero)
@@ -455,7 +459,7 @@ def differentiate_forces(r, forces, target):
     Reads POSITION, OV, OA_GF, J, AXES, ARMS, forces; writes target.
     """
     for n in range(packed.ncontacts(r)):
-        if packed.body(r, n, 1) > 0 or packed.axes_of(r, n) != rows.LOCAL:
+        if packed.body(r, n, 1) > 0 or packed.axes_of(r, n) != contact_rows.LOCAL:
             bodies, f = contact_bodies(r, n), contact_force(r, n, forces)
             subtract_force_rates(r, n, bodies, 0, f, target)
             subtract_force_rates(r, n, bodies, 1, f, target)
@@ -471,7 +475,7 @@ def move_force_rates(r, n, forces, target):
     """
     start, i, A = packed.row_start(r, n), packed.body(r, n, 0), matrix(r, target)
     f = (entry(r, forces, start), entry(r, forces, start + 1), entry(r, forces, start + 2))
-    p = add(position(r, i), rows.arm(r, n, 0))
+    p = add(position(r, i), contact_rows.arm(r, n, 0))
     while i > 0:
         for c in range(ncolumns(r, i)):
             m = cross(motion_moved(p, motion_column(r, J, i, c)).linear, f)
@@ -489,7 +493,7 @@ def rates_to_origin(r, forces, target):
     Reads POSITION, J, ARMS, POINTS, forces; writes target.
     """
     for j in range(nv(r)):
-        rows.move_column_to_origin(r, rows.FORCES, matrix(r, target), j)
+        contact_rows.move_column_to_origin(r, contact_rows.FORCES, matrix(r, target), j)
     for n in range(packed.ncontacts(r)):
         if packed.is_at_origin(r, n):
             move_force_rates(r, n, forces, target)
@@ -505,7 +509,7 @@ def subtract_contact_force(r, n, side, f, target):
     """
     i = packed.body(r, n, side)
     if i > 0:
-        p = add(position(r, i), rows.arm(r, n, side))
+        p = add(position(r, i), contact_rows.arm(r, n, side))
         add_to_force(r, target, i, force_moved(p, force_scale(-1.0 if side == 0 else 1.0, f)))
 
 

@@ -24,8 +24,8 @@ from ..dynamics.crba import crba_kernel
 from ..kinematics.root_axes import set_root_acceleration
 from .contact_rows import FORCES, couple_contacts, move_entries_to_origin, propagate_contacts
 from .contacts import ITERATIONS, Contact, ContactForces
-from .packed import CONTACTS, ROWS, SOLUTION, pack_contacts
-from .system import solve_forces
+from .force_system import solve_forces
+from .packed_contacts import CONTACTS, ROWS, SOLUTION, pack_contacts
 
 LAMBDA_C = field(
     "lambda_c", ("constraints",), "Contact forces, in the axes of each contact [N, N m]."

@@ -18,7 +18,8 @@ from ..constrained import products
 from ..constrained.semidefinite import WIDTH, invert_factored
 from ..dynamics.minverse import MINV
 from .contact_rows import branch_velocities
-from .packed import damping, ncontacts, row_start, row_stop
+from .force_system import TOLERANCE, damping_above_rounding
+from .packed_contacts import damping, ncontacts, row_start, row_stop
 from .root_products import (
     are_linked,
     first_in_branch,
@@ -26,7 +27,6 @@ from .root_products import (
     response_matrix,
     root_matrix,
 )
-from .system import TOLERANCE, damping_above_rounding
 
 RESPONSE = field("_response", ("constraints", "nv"))  # Y' = J M^-1
 COUPLING_INVERSE = field("_coupling_inverse", (MAX_CONSTRAINTS, WIDTH))  # G^-1

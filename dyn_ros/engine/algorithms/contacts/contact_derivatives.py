@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Derivatives of the dynamics of a robot in contact.
 
-Carpentier, Budhiraja and Mansard (2021), section V: the response (response.py) to the derivatives
-dtau of rnea less J' lambda, and drow of the rows, at constant ddq and lambda.
+Carpentier, Budhiraja and Mansard (2021), section V: the response (contact_response.py) to
+the derivatives dtau of rnea less J' lambda and drow of the rows, at constant ddq and lambda.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from ..dynamics.aba import DDQ
 from ..dynamics.minverse import MINV, inverse_after_elimination, inverse_after_factor
 from ..kinematics.kinematics import OA_GF
 from ..kinematics.root_axes import set_root_acceleration
-from . import dynamics, rates
+from . import contact_dynamics, contact_row_derivatives
+from .contact_response import Rates, Response, respond, respond_to_torques
 from .contact_rows import FORCES, move_column_to_origin
 from .contacts import Contact
-from .packed import CONTACTS, ROWS, pack_contacts
-from .response import Rates, Response, respond, respond_to_torques
+from .packed_contacts import CONTACTS, ROWS, pack_contacts
 from .root_products import clear_linked
 
 DDQ_DTAU = field(
@@ -69,25 +69,27 @@ def differentiate(r):
         set_entry(r, A, k, entry(r, DDQ, k))
     set_root_acceleration(r, OA_GF)
     rc.outward_bodies(r, True, False)
-    rates.subtract_contact_forces(r, dynamics.LAMBDA_C, rc.COMPOSITE_FORCE)
+    contact_row_derivatives.subtract_contact_forces(
+        r, contact_dynamics.LAMBDA_C, rc.COMPOSITE_FORCE
+    )
     rd.inward(r, False)
-    rates.differentiate_contacts(r, True)
-    rates.differentiate_forces(r, dynamics.LAMBDA_C, rd.DTAU_DQ)
+    contact_row_derivatives.differentiate_contacts(r, True)
+    contact_row_derivatives.differentiate_forces(r, contact_dynamics.LAMBDA_C, rd.DTAU_DQ)
     response = Response(matrix(r, DDQ_DTAU), matrix(r, DLAMBDA_DTAU))
     respond_to_torques(r, response)
     respond(
         r,
         response,
-        Rates(matrix(r, rd.DTAU_DQ), rates.rates_by_configuration(r)),
-        Rates(matrix(r, rd.DTAU_DV), rates.rates_by_velocity(r)),
+        Rates(matrix(r, rd.DTAU_DQ), contact_row_derivatives.rates_by_configuration(r)),
+        Rates(matrix(r, rd.DTAU_DV), contact_row_derivatives.rates_by_velocity(r)),
         Response(matrix(r, DDQ_DQ), matrix(r, DLAMBDA_DQ)),
         Response(matrix(r, DDQ_DV), matrix(r, DLAMBDA_DV)),
     )
-    rates.rates_to_origin(r, dynamics.LAMBDA_C, DLAMBDA_DQ)
+    contact_row_derivatives.rates_to_origin(r, contact_dynamics.LAMBDA_C, DLAMBDA_DQ)
     for j in range(n):
         move_column_to_origin(r, FORCES, matrix(r, DLAMBDA_DV), j)
         move_column_to_origin(r, FORCES, matrix(r, DLAMBDA_DTAU), j)
-    dynamics.move_forces(r)
+    contact_dynamics.move_forces(r)
     clear_linked(r, rd.DTAU_DQ)
 
 
@@ -111,20 +113,22 @@ class ContactDerivatives(NamedTuple):
 
 
 @algorithm(
-    sequence(dynamics.solve_contacts, inverse_after_elimination, differentiate),
+    sequence(contact_dynamics.solve_contacts, inverse_after_elimination, differentiate),
     inputs=(Q, V, TAU_IN, F_EXT, ROWS),
     results=(DDQ_DQ, DDQ_DV, DDQ_DTAU, DLAMBDA_DQ, DLAMBDA_DV, DLAMBDA_DTAU),
     optional=(F_EXT,),
     also_writes=(
         DDQ,
-        dynamics.LAMBDA_C,
-        dynamics.LAMBDA_C_PROX,
-        dynamics.DIFF_LAMBDA_C,
+        contact_dynamics.LAMBDA_C,
+        contact_dynamics.LAMBDA_C_PROX,
+        contact_dynamics.DIFF_LAMBDA_C,
         MINV,
-        *rates.RATES,
+        *contact_row_derivatives.RATES,
     ),
     options=(CONTACTS,),
-    coupled=sequence(dynamics.solve_contacts_projected, inverse_after_factor, differentiate),
+    coupled=sequence(
+        contact_dynamics.solve_contacts_projected, inverse_after_factor, differentiate
+    ),
     make=ContactDerivatives._make,
 )
 def contact_dynamics_derivatives(

@@ -22,12 +22,12 @@ from ..constrained.semidefinite import WIDTH, absolute, solve_scaled
 from ..dynamics.crba import place_robot
 from ..dynamics.rnea import TAU, newton_euler
 from ..kinematics.root_axes import from_parent
-from . import contact_rows as rows
-from . import packed
+from . import contact_rows
+from . import packed_contacts as packed
+from .contact_dynamics import LAMBDA_C
 from .contacts import Contact, ContactForces
-from .dynamics import LAMBDA_C
-from .packed import CONTACTS, ROWS, SOLUTION, pack_contacts
-from .system import TOLERANCE, store_solution
+from .force_system import TOLERANCE, store_solution
+from .packed_contacts import CONTACTS, ROWS, SOLUTION, pack_contacts
 
 FORCE_WEIGHTS = field("_weights", ("constraints",))
 TORQUE_WEIGHTS = field("_torque_weights", ("nv",))
@@ -117,9 +117,11 @@ def drop_base_rounding(r, nb, N):
             i = packed.body(r, n, side)
             if i > 0:
                 for k in range(packed.row_start(r, n), packed.row_stop(r, n)):
-                    size = size + inverse_weight(r, k) * base_row_size(r, i, rows.arm(r, n, side))
+                    size = size + inverse_weight(r, k) * base_row_size(
+                        r, i, contact_rows.arm(r, n, side)
+                    )
     for i in range(nb):
-        rows.drop_row(r, N, i, nb, size)
+        contact_rows.drop_row(r, N, i, nb, size)
 
 
 @kernel
@@ -171,11 +173,11 @@ def contact_inverse_dynamics_kernel(r):
     """
     newton_euler(r, True, TAU)
     place_robot(r)
-    rows.propagate_contacts(r, False, False)
+    contact_rows.propagate_contacts(r, False, False)
     rank = solve_base_forces(r)
     subtract_contact_torques(r, TAU)
     store_solution(r, rank, largest_torque(r, TAU, nbase(r)), 1.0)
-    rows.move_entries_to_origin(r, rows.FORCES, LAMBDA_C)
+    contact_rows.move_entries_to_origin(r, contact_rows.FORCES, LAMBDA_C)
 
 
 # --- the forces that measured torques reveal
@@ -211,7 +213,7 @@ def fit_forces(r):
                 add_to_element(r, N, k, i, x * jacobian_entry(r, i, j))
     for j in range(n):
         set_entry(r, EFFECTIVE_WEIGHTS, j, torque_weight(r, j))
-    rows.drop_rounding_errors(r, N, EFFECTIVE_WEIGHTS)
+    contact_rows.drop_rounding_errors(r, N, EFFECTIVE_WEIGHTS)
     return solve_scaled(r, m, NORMAL_MATRIX, LAMBDA_C, TOLERANCE)
 
 
@@ -228,11 +230,11 @@ def contact_forces_kernel(r):
     for j in range(nv(r)):
         set_entry(r, CONTACT_TORQUES, j, entry(r, TAU, j) - entry(r, TAU_IN, j))
     place_robot(r)
-    rows.propagate_contacts(r, False, False)
+    contact_rows.propagate_contacts(r, False, False)
     rank = fit_forces(r)
     subtract_contact_torques(r, CONTACT_TORQUES)
     store_solution(r, rank, largest_torque(r, CONTACT_TORQUES, nv(r)), 1.0)
-    rows.move_entries_to_origin(r, rows.FORCES, LAMBDA_C)
+    contact_rows.move_entries_to_origin(r, contact_rows.FORCES, LAMBDA_C)
 
 
 @algorithm(
