@@ -6,9 +6,9 @@ from ..cdr.decode_kernel import DECODE
 from ..engine.call.algorithm import compiled
 from ..observer.runs_kernel import RUNS
 from ..recordings.formats.index_kernel import INDEX_MCAP, INDEX_ROS1
-from ..states.kernel import COLLECT
+from ..states.kernel import COLLECT_MESSAGES
 
-KERNELS = COLLECT, DECODE, INDEX_MCAP, INDEX_ROS1, RUNS
+KERNELS = COLLECT_MESSAGES, DECODE, INDEX_MCAP, INDEX_ROS1, RUNS
 
 
 def prepare() -> None:

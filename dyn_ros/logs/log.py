@@ -22,7 +22,7 @@ from ..recordings.part import read_part
 from ..recordings.plan import Part
 from ..recordings.recording import Recording, thinned
 from ..recordings.selection import open_parts
-from ..states.joint_states import abbreviated
+from ..states.joint_states import abbreviate_names
 from .effort_checks import check_effort_units
 from .quantities import VELOCITY_QUANTITIES, QuantitySettings, compute
 from .run.jobs import Jobs, Progress, Workers
@@ -132,7 +132,7 @@ def _unknown_signal_notes(
         is_unknown = np.isnan(values).all(axis=0)
         if signal in required_signals and len(values) and is_unknown.any():
             names = [model.velocity_names[i] for i in np.flatnonzero(is_unknown)]
-            yield f"the {signal} of {abbreviated(names)} are unknown"
+            yield f"the {signal} of {abbreviate_names(names)} are unknown"
 
 
 # --- in this process

@@ -15,7 +15,7 @@ from ..engine.model.model import Model
 from ..identification.motion import filtering
 from ..identification.motion.lag import describe_velocity_lag
 from ..observer.robot_observer import split_runs
-from ..states.joint_states import States, abbreviated
+from ..states.joint_states import States, abbreviate_names
 from .quantity_settings import QuantitySettings
 
 MIN_RUN_LENGTH = 4  # states; shorter runs are not differentiated
@@ -73,7 +73,7 @@ def velocity_notes(model: Model, states: States, settings: QuantitySettings) -> 
     """Return notes on velocities that are computed, cannot be computed, or are late."""
     is_computed = computed_velocity_mask(model, states, settings)
     if is_computed.any():
-        names = abbreviated([model.velocity_names[k] for k in np.flatnonzero(is_computed)])
+        names = abbreviate_names([model.velocity_names[k] for k in np.flatnonzero(is_computed)])
         if any(_filter_runs(states, settings)):
             return [
                 f"the velocities of {names} are computed from the positions, with a filter of "

@@ -19,7 +19,7 @@ from dyn_ros.engine.model.bodies import move_reference_point
 from dyn_ros.msg import CentroidalState, ContactForce, ContactForces, ContactStates
 
 from ..cdr.template import Template
-from ..states.joint_states import Rejected, abbreviated, duplicates
+from ..states.joint_states import Rejected, abbreviate_names, find_duplicates
 from ..viewer.scene import geometry
 from .base.dispatch import Compute, point_output
 from .base.input_topics import SENSOR_QOS
@@ -234,7 +234,7 @@ class CentroidalNode(RobotNode):
         missing = [name for name in names if name not in active]
         if missing:
             raise Rejected(
-                f"the last message on {CONTACTS_TOPIC} does not contain {abbreviated(missing)}"
+                f"the last message on {CONTACTS_TOPIC} does not contain {abbreviate_names(missing)}"
             )
         return np.array([active[name] for name in names])
 
@@ -349,7 +349,9 @@ class CentroidalNode(RobotNode):
         """Return why results that require efforts are missing, or an empty string."""
         if not robot.collector.collects_effort or robot.collector.effort_known:
             return ""
-        return f"no {results}: unknown effort of " + abbreviated(robot.collector.missing_effort())
+        return f"no {results}: unknown effort of " + abbreviate_names(
+            robot.collector.missing_effort()
+        )
 
 
 class _CentroidalStateWriter:
@@ -392,9 +394,9 @@ def _read_contact_states(robot: RobotContext, message: ContactStates) -> dict[st
         raise Rejected(
             f"{len(names)} names, but {len(active)} numbers in active; expected one for each name"
         )
-    duplicate_names = duplicates(names)
+    duplicate_names = find_duplicates(names)
     if duplicate_names:
-        raise Rejected(f"duplicate names: {abbreviated(duplicate_names)}")
+        raise Rejected(f"duplicate names: {abbreviate_names(duplicate_names)}")
     return dict(zip(names, active))
 
 

@@ -17,7 +17,7 @@ from dyn_ros.observer.settings import (
     settings_in,
 )
 
-from ..states.joint_states import abbreviated
+from ..states.joint_states import abbreviate_names
 from .base.node_parameters import Spec
 from .messages.frame_ids import axes_link, coinciding_link
 from .robot import RobotContext, SettingError, parameter_errors
@@ -105,7 +105,7 @@ def tip_frame(robot: RobotContext, name: str) -> str:
         raise SettingError(
             "tip_frame",
             "the robot has several branches: specify a frame, one of "
-            + abbreviated(model.frame_names),
+            + abbreviate_names(model.frame_names),
         )
     return model.tree.links[-1].name
 

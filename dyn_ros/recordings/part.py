@@ -71,7 +71,7 @@ def read_part(part: Part, progress: Progress | None = None) -> Recording:
         collector.rejected,
         problems,
         collector.resets,
-        tuple(collector.missing()),
+        tuple(collector.missing_position()),
         tuple(collector.unknown),
     )
 

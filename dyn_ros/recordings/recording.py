@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model
-from ..states.joint_states import Note, States, abbreviated
+from ..states.joint_states import Note, States, abbreviate_names
 from .plan import Part
 from .tables.row_selection import MAX_GAP_PERIODS
 
@@ -149,7 +149,7 @@ class Recording:
             notes.append(_describe_note("with stamps that jumped back", self.resets))
         if self.unknown:
             notes.append(
-                f"ignored joints that the robot does not have: {abbreviated(self.unknown)}"
+                f"ignored joints that the robot does not have: {abbreviate_names(self.unknown)}"
             )
         return tuple(notes)
 
@@ -159,9 +159,9 @@ class Recording:
         if len(self) or not self.messages or not self.missing:
             return ""
         return (
-            f"no complete state: the position of {abbreviated(self.missing)} is unknown, or older "
-            "than the others by more than the staleness; --lock JOINT=X locks a joint that is not "
-            "recorded"
+            f"no complete state: the position of {abbreviate_names(self.missing)} is unknown, or "
+            "older than the others by more than the staleness; "
+            "--lock JOINT=X locks a joint that is not recorded"
         )
 
     @property

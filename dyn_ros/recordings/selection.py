@@ -14,7 +14,7 @@ import numpy as np
 from ..cdr.decode import JOINT_STATE, ODOMETRY, Decoder, Messages
 from ..engine.model.coordinates import independent_joint_indices
 from ..engine.model.model import Model, RootJoint
-from ..states.joint_states import abbreviated, base_kind
+from ..states.joint_states import abbreviate_names, base_kind
 from ..states.rules import check_base
 from .formats.sources import open_source, read_span, robot_description
 from .formats.spans import DECODABLE, Source
@@ -110,7 +110,7 @@ def _select_joint_topics(source: Source, topics: str | Iterable[str] | None) -> 
         return _require_topics(source, "topics", requested, available)
     names = [name for name in available if name.rpartition("/")[2] == "joint_states"]
     if not names:
-        alternatives = f"; it has {abbreviated(available)}: pass topics=" if available else ""
+        alternatives = f"; it has {abbreviate_names(available)}: pass topics=" if available else ""
         raise ValueError(
             f"{source.name}: no readable topic named joint_states of "
             f"{JOINT_STATE}{alternatives}{_unreadable_topics_text(source)}"
@@ -153,7 +153,7 @@ def _unreadable_topics_text(source: Source) -> str:
         for topic in source.topics
         if topic.type == JOINT_STATE and topic.encoding not in DECODABLE
     ]
-    return f"; encodings that cannot be read: {abbreviated(names)}" if names else ""
+    return f"; encodings that cannot be read: {abbreviate_names(names)}" if names else ""
 
 
 def _require_topics(
@@ -164,11 +164,12 @@ def _require_topics(
         if name not in available:
             raise ValueError(
                 f"{source.name}: {option}: no readable topic {name!r}; available: "
-                f"{abbreviated(available) or 'none'}{_unreadable_topics_text(source)}"
+                f"{abbreviate_names(available) or 'none'}{_unreadable_topics_text(source)}"
             )
     if not names:
         raise ValueError(
-            f"{option}: expected at least one topic; available: {abbreviated(available) or 'none'}"
+            f"{option}: expected at least one topic; available: "
+            f"{abbreviate_names(available) or 'none'}"
         )
     return tuple(dict.fromkeys(names))
 
@@ -231,8 +232,8 @@ def _with_joint_names(source: Source, part: Part) -> Part:
     if names and joint_topics.unknown_names and not joint_topics.joints:
         raise ValueError(
             f"{source.name}: no joint of the robot is in the recording; the robot has "
-            f"{abbreviated(sorted(names))}; the recording has "
-            f"{abbreviated(list(joint_topics.unknown_names))}"
+            f"{abbreviate_names(sorted(names))}; the recording has "
+            f"{abbreviate_names(list(joint_topics.unknown_names))}"
         )
     return replace(part, names=names)
 
@@ -259,7 +260,7 @@ def _with_selected_joints(part: Part, joints: tuple[str, ...]) -> Part:
         if name not in available:
             raise ValueError(
                 f"joints: {part.name} has no joint {name!r}; available: "
-                f"{abbreviated(available) or 'none'}"
+                f"{abbreviate_names(available) or 'none'}"
             )
     if len(set(joints)) < len(joints):
         raise ValueError(f"joints: expected each once, got {', '.join(joints)}")

@@ -57,7 +57,8 @@ class BlockCollector(Collector):
         """Process the next messages, in order of log time; return the states that they completed.
 
         `decoder` has the names that they refer to; it may have more than at the last call.
-        `notes`: count rejected messages.
+        `notes`: add rejected messages to `rejected` and `resets`. Raise a ValueError if counts,
+        starts or name lists are outside of the numbers and lists.
         """
         if decoder is not self._decoder:
             self._decoder = decoder
@@ -94,6 +95,7 @@ class BlockCollector(Collector):
         self._update_addresses()
 
     def _report_unknown_names(self, names: list[str]) -> None:
+        """Add the names to `unknown`."""
         self.unknown |= dict.fromkeys(names)
 
     def _collect_notes(self) -> None:

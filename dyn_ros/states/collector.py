@@ -36,7 +36,7 @@ class Joints(NamedTuple):
     root_link: str = ""
 
     @classmethod
-    def of(cls, model: Model) -> Joints:
+    def of_model(cls, model: Model) -> Joints:
         """Return the joints of a model that have coordinates of their own."""
         joints = independent_joint_indices(model)
         names = tuple(joints)
@@ -79,7 +79,7 @@ class Collector:
     """
 
     def __init__(self, model: Model | Joints, staleness: float, base: Base | None = None) -> None:
-        joints = model if isinstance(model, Joints) else Joints.of(model)
+        joints = model if isinstance(model, Joints) else Joints.of_model(model)
         nv = sum(joints.nvs)
         self._joints = joints
         self.needs_odometry = joints.base is not None and base is None
@@ -123,7 +123,7 @@ class Collector:
             nv,
         )
         self._scalars[mem.IS_PLANAR] = joints.base == "planar"
-        self._call = compiled(kernel.COLLECT)
+        self._call = compiled(kernel.COLLECT_MESSAGES)
         self._clear_efforts()
         if joints.base is not None:
             self._add_base_group()
@@ -145,7 +145,7 @@ class Collector:
         stamps: Integers = self._arrays.stamps[self._scalars[mem.FIRST_REPORTED_SLOT] :]
         return stamps
 
-    def missing(self) -> list[str]:
+    def missing_position(self) -> list[str]:
         """Return the names of the joints whose position is unknown or stale."""
         newest, allowed = int(self._scalars[mem.NEWEST_STAMP]), int(self._scalars[mem.STALENESS])
         return self._joints_older_than(max(newest - allowed, NO_STAMP + 1))

@@ -38,12 +38,12 @@ class Rejected(ValueError):
     """Error of input that cannot be used; its text states the reason."""
 
 
-def duplicates(names: Iterable[str]) -> list[str]:
+def find_duplicates(names: Iterable[str]) -> list[str]:
     """Return the names that occur more than once."""
     return sorted(name for name, count in Counter(names).items() if count > 1)
 
 
-def abbreviated(names: Sequence[str]) -> str:
+def abbreviate_names(names: Sequence[str]) -> str:
     """Join names for a message: the first twenty, and the number of the others."""
     return listed(names, 20)
 
@@ -92,7 +92,7 @@ class State(NamedTuple):
     def velocity(self) -> Array:
         """Return all velocities; raise `Rejected` if one is unknown."""
         if self.unknown:
-            raise Rejected(f"unknown velocity of {abbreviated(self.unknown)}: {STATE_HINT}")
+            raise Rejected(f"unknown velocity of {abbreviate_names(self.unknown)}: {STATE_HINT}")
         return self.velocities
 
 

@@ -25,8 +25,8 @@ VELOCITY_NOT_FINITE = int(Reason.VELOCITY_NOT_FINITE)
 LATE_STAMP = int(Reason.LATE_STAMP)
 CHILD_FRAME = int(Reason.CHILD_FRAME)
 STAMP_JUMP = int(Reason.STAMP_JUMP)
-# outcomes of `collect`; STATE_DUE and STAMP_JUMPED may be combined
-ACCEPTED, STATE_DUE, STAMP_JUMPED, REJECTED, UNREAD, UNSTAMPED, NEW_NAMES = 0, 1, 2, 4, 8, 16, 32
+# outcomes of `collect_messages`; NEW_STATE and STAMP_JUMPED may be combined
+ACCEPTED, NEW_STATE, STAMP_JUMPED, REJECTED, UNREAD, UNSTAMPED, NEW_NAMES = 0, 1, 2, 4, 8, 16, 32
 _PLAIN_ENCAPSULATION = 256  # first four bytes of plain CDR, little endian, without options
 
 
@@ -62,8 +62,11 @@ def least_joint_usability(m, start, first, name_list):
 
 
 @kernel
-def check_joint_states(m, message, name_list):
-    """Return why joint states are rejected, or NO_FAULT; their places are in m.details."""
+def find_joint_state_fault(m, message, name_list):
+    """Return the reason to reject joint states, or NO_FAULT.
+
+    Appends the places of unusable numbers to m.details.
+    """
     size, counts, start = name_list[mem.SIZE], mem.counts_of(m, message), m.start[message]
     if name_list[mem.GROUP] == mem.EMPTY_LIST:
         return NO_NAMES
@@ -82,21 +85,24 @@ def check_joint_states(m, message, name_list):
 
 
 @kernel
-def check_odometry(m, message):
-    """Return why odometry is rejected, or NO_FAULT; places of unusable numbers are in m.details."""
+def find_odometry_fault(m, message):
+    """Return the reason to reject odometry, or NO_FAULT.
+
+    Appends the places of unusable numbers to m.details.
+    """
     if m.is_foreign_frame[-1 - m.name_list[message]] != 0:
         return CHILD_FRAME
-    return rules.base_fault(m.numbers, m.start[message], m.details)
+    return rules.find_base_fault(m.numbers, m.start[message], m.details)
 
 
 @kernel
-def check_stamp(m, group, stamp):
-    """Return LATE_STAMP, STAMP_JUMP or NO_FAULT; the difference of stamps is in m.details [ns]."""
+def find_stamp_fault(m, group, stamp):
+    """Return LATE_STAMP, STAMP_JUMP or NO_FAULT; write the lag [ns] to m.details[STAMP_LAG]."""
     last = group[mem.STAMP]
     if last == NO_STAMP or last <= stamp:
         return rules.NO_FAULT
     behind = last - stamp
-    m.details[0] = behind
+    m.details[rules.STAMP_LAG] = behind
     # `behind` is negative after an overflow
     return LATE_STAMP if 0 <= behind <= m.scalars[mem.STALENESS] else STAMP_JUMP
 
@@ -268,7 +274,7 @@ def finish_state(m, message):
 def read_message(content, size, now, m):
     """Decode serialized joint states as the only message of the block.
 
-    Returns ACCEPTED, UNREAD or UNSTAMPED, see `collect`.
+    Returns ACCEPTED, UNREAD or UNSTAMPED, see `collect_messages`.
     """
     if size < 4 or size > m.scalars[mem.CAPACITY] or load32(content, 0) != _PLAIN_ENCAPSULATION:
         return UNREAD
@@ -300,23 +306,23 @@ def read_message(content, size, now, m):
 
 @kernel
 def process_message(m, message):
-    """Process a message; return ACCEPTED or STATE_DUE, perhaps with STAMP_JUMPED, or REJECTED."""
+    """Process a message; return ACCEPTED or NEW_STATE, perhaps with STAMP_JUMPED, or REJECTED."""
     number, stamp = m.name_list[message], m.stamp[message]
     is_odometry = number < 0
     name_list = mem.name_list_of(m, max(number, 0))
     group_number = m.scalars[mem.BASE_GROUP] if is_odometry else name_list[mem.GROUP]
-    m.details[0], fault = 0, rules.NO_FAULT
+    m.details[rules.PLACE_COUNT], fault = 0, rules.NO_FAULT
     if not is_odometry:
-        fault = check_joint_states(m, message, name_list)
+        fault = find_joint_state_fault(m, message, name_list)
     elif group_number >= 0:
-        fault = check_odometry(m, message)
+        fault = find_odometry_fault(m, message)
     if fault != rules.NO_FAULT:
         record_fault(m, fault, message)
         return REJECTED
     if group_number < 0:
         return ACCEPTED
     group = mem.group_of(m, group_number)
-    outcome, fault = ACCEPTED, check_stamp(m, group, stamp)
+    outcome, fault = ACCEPTED, find_stamp_fault(m, group, stamp)
     if fault != rules.NO_FAULT:
         record_fault(m, fault, message)
         if fault == LATE_STAMP:
@@ -329,17 +335,17 @@ def process_message(m, message):
         store_joint_states(m, message, name_list)
     if record_report(m, group, stamp):
         finish_state(m, message)
-        return outcome + STATE_DUE
+        return outcome + NEW_STATE
     return outcome
 
 
-def collect(content, size, table, now):
+def collect_messages(content, size, table, now):
     """Process the messages of the block, or a serialized message that becomes the block.
 
     `size` is 0 for the block. `table` is the address of the addresses of the arrays of `Memory`;
     `now` the stamp of a serialized message that has none, or NO_STAMP [ns].
 
-    Returns the outcome of the last message. ACCEPTED: it completes no state that is due. STATE_DUE:
+    Returns the outcome of the last message. ACCEPTED: it completes no state that is due. NEW_STATE:
     it does. STAMP_JUMPED: it discarded the collected state. REJECTED: it has a fault. UNREAD: the
     serialized message is not plain little-endian CDR, or has new names, or is too large; it has had
     no effect. UNSTAMPED: it has had no effect, as it has no stamp. NEW_NAMES: the name list of the
@@ -361,4 +367,4 @@ def collect(content, size, table, now):
     return outcome
 
 
-COLLECT = Entry("states-collect", collect, "pqqq")
+COLLECT_MESSAGES = Entry("states-collect", collect_messages, "pqqq")

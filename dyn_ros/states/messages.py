@@ -22,14 +22,13 @@ from .joint_states import (
     Rejected,
     State,
 )
-from .kernel import ACCEPTED, STATE_DUE, UNREAD
+from .kernel import ACCEPTED, NEW_STATE, UNREAD
 from .memory import KNOWS_ACCELERATION, KNOWS_EFFORT, KNOWS_VELOCITY, NEWEST_STAMP
 from .rules import is_root_link
 
-_NEW_STATE, _NO_STATE = (
-    Reception.NEW_STATE,
-    Reception.NO_STATE,
-)  # faster than attributes of the class
+# faster than attributes of the class
+_RECEPTION_NEW_STATE = Reception.NEW_STATE
+_RECEPTION_NO_STATE = Reception.NO_STATE
 
 
 class MessageCollector(Collector):
@@ -71,7 +70,7 @@ class MessageCollector(Collector):
         self._reserve_numbers(32)
 
     def _reset_names(self) -> None:
-        """Forget all lists of names that the decoder knows."""
+        """Forget all lists of names: replace the decoder, and clear the tables of names."""
         self._decoder = Decoder()
         self._decoder.child_frame_number("")  # is replaced by the latest one
         self._arrays.is_foreign_frame[0] = False
@@ -136,12 +135,12 @@ class MessageCollector(Collector):
     def cutoff(self, frequency: float) -> None:
         self._arrays.cutoff[0] = frequency
 
-    def collect(self, reads: Iterable[str]) -> None:
+    def collect_quantities(self, quantities: Iterable[str]) -> None:
         """Collect "effort" or "acceleration" from now on: efforts with the next message."""
-        if "effort" in reads and not self.collects_effort:
+        if "effort" in quantities and not self.collects_effort:
             self.collects_effort = True
             self._clear_efforts()
-        if "acceleration" in reads and not self._differentiates:
+        if "acceleration" in quantities and not self._differentiates:
             self._differentiates = self._scalars[mem.DIFFERENTIATES] = True
             if self.velocity_known:
                 arrays = self._arrays
@@ -183,8 +182,8 @@ class MessageCollector(Collector):
         `now` returns the stamp of a message that has none [ns].
         """
         outcome = self._call(data, len(data), self._address, NO_STAMP) if data else UNREAD
-        if outcome == STATE_DUE:
-            return _NEW_STATE
+        if outcome == NEW_STATE:
+            return _RECEPTION_NEW_STATE
         if outcome == UNREAD and len(data) > self._flags[mem.CAPACITY]:
             self._reserve_numbers(len(data))
             return self.receive(data, now)
@@ -229,7 +228,7 @@ class MessageCollector(Collector):
         if the base does not move.
         """
         if not self.needs_odometry:
-            return _NO_STATE
+            return _RECEPTION_NO_STATE
         if child != self._decoder.child_frames[0]:
             self._decoder.child_frames[0] = child
             self._arrays.is_foreign_frame[0] = not is_root_link(child, self._joints.root_link)
@@ -250,10 +249,10 @@ class MessageCollector(Collector):
         """Return the reception of an outcome; raise, or notify of, the fault that was recorded."""
         if outcome == kernel.NEW_NAMES:
             outcome = self._process_block()
-        if outcome == STATE_DUE:
-            return _NEW_STATE
+        if outcome == NEW_STATE:
+            return _RECEPTION_NEW_STATE
         if outcome == ACCEPTED:
-            return _NO_STATE
+            return _RECEPTION_NO_STATE
         if outcome == UNREAD:
             return Reception.UNREAD
         reason = self._flags[mem.LATEST_FAULT]
@@ -261,7 +260,8 @@ class MessageCollector(Collector):
         if outcome == kernel.REJECTED:
             raise Rejected(self._fault_text(reason))
         self._notify(self._fault_text(reason))
-        return _NEW_STATE if outcome & STATE_DUE else _NO_STATE
+        return _RECEPTION_NEW_STATE if outcome & NEW_STATE else _RECEPTION_NO_STATE
 
     def _report_unknown_names(self, names: list[str]) -> None:
+        """Set `unknown`."""
         self.unknown = tuple(names)

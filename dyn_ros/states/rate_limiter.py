@@ -12,8 +12,11 @@ class RateLimiter:
         self._period = 1.0 / rate if rate else 0.0
         self._next = 0.0
 
-    def due(self, now: float) -> bool:
-        """Return True if an event at a time [s] passes; the next one then passes a period later."""
+    def admit(self, now: float) -> bool:
+        """Return True if an event at a time [s] passes; the next one then passes a period later.
+
+        Each call that returns True changes when the next event passes.
+        """
         if now < self._next:
             return False
         self._next += self._period
@@ -36,11 +39,14 @@ class StampLimiter:
         self._stamp: int | None = None
         self._received = RateLimiter(rate)
 
-    def due(self, stamp: int, now: float) -> bool:
-        """Return True if a state with a stamp [ns] that is received at a time [s] passes."""
+    def admit(self, stamp: int, now: float) -> bool:
+        """Return True if a state with a stamp [ns] that is received at a time [s] passes.
+
+        Remember its stamp and period: call once for each state, in the order of receipt.
+        """
         if not self._rate:
             return True
         period = math.floor(stamp * 1e-9 * self._rate)
         is_repeated, is_new_period = stamp == self._stamp, period != self._period
         self._stamp, self._period = stamp, period
-        return self._received.due(now) if is_repeated else is_new_period
+        return self._received.admit(now) if is_repeated else is_new_period

@@ -21,8 +21,8 @@ from .joint_states import (
     QUATERNION_TOLERANCE,
     Numbers,
     Rejected,
-    abbreviated,
-    duplicates,
+    abbreviate_names,
+    find_duplicates,
 )
 
 BASE_NUMBERS = (
@@ -37,6 +37,8 @@ class Reason(IntEnum):
     """Reasons to reject a message and, as the last one, to discard the collected state.
 
     `label` goes with a count of messages, `template` describes one message by its `Evidence`.
+    Each ..._NOT_FINITE is followed by its ..._TOO_LARGE: the reason to reject a number is its
+    ..._NOT_FINITE plus its usability, NOT_FINITE or TOO_LARGE.
     """
 
     label: str
@@ -96,8 +98,10 @@ REASONS = tuple(Reason)
 class Evidence:
     """Content of a rejected message, from which the template of the reason is filled.
 
-    `numbers` are in the order of `names`, field by field. `details` were written by the rules: the
-    difference to the last stamp [ns], or the number of unusable numbers and their places.
+    `numbers` are in the order of `names`, field by field. `details` were written by the rules. For
+    LATE_STAMP and STAMP_JUMP, details[STAMP_LAG] is the difference to the last stamp [ns]. For
+    ..._NOT_FINITE and ..._TOO_LARGE, details[PLACE_COUNT] is the number of unusable numbers, and
+    their indices in `numbers` follow.
     """
 
     names: Sequence[str]
@@ -119,12 +123,12 @@ class Evidence:
     @property
     def duplicates(self) -> str:
         """Names that occur more than once."""
-        return abbreviated(duplicates(self.names))
+        return abbreviate_names(find_duplicates(self.names))
 
     @property
     def seconds(self) -> float:
         """Difference to the last stamp [s]."""
-        return self.details[0] * 1e-9
+        return self.details[STAMP_LAG] * 1e-9
 
     @property
     def norm(self) -> float:
@@ -134,14 +138,15 @@ class Evidence:
     @property
     def unusable(self) -> str:
         """Unusable numbers with their names, such as "elbow = nan"."""
-        places = self.details[1 : 1 + self.details[0]]
+        places = self.details[FIRST_PLACE : FIRST_PLACE + self.details[PLACE_COUNT]]
         return ", ".join(f"{self.names[k % self.size]} = {self.numbers[k]:g}" for k in places)
 
 
 NO_FAULT = -1  # in place of a reason
-NOT_FINITE, TOO_LARGE, USABLE = range(3)  # NOT_FINITE and TOO_LARGE are also offsets of reasons
+NOT_FINITE, TOO_LARGE, USABLE = range(3)  # usability; added to a reason ..._NOT_FINITE
 MAX_LISTED_PLACES = 10  # unusable numbers in a text
-DETAIL_COUNT = 1 + MAX_LISTED_PLACES  # numbers in the details of an `Evidence`
+STAMP_LAG, PLACE_COUNT, FIRST_PLACE = 0, 0, 1  # indices in the details of an `Evidence`
+DETAIL_COUNT = 1 + MAX_LISTED_PLACES  # length of the details
 _POSE_NOT_FINITE = int(Reason.POSE_NOT_FINITE)  # compiled code has no enums
 _QUATERNION_NORM = int(Reason.QUATERNION_NORM)
 _TWIST_NOT_FINITE = int(Reason.TWIST_NOT_FINITE)
@@ -158,9 +163,9 @@ def usability(number: float) -> int:
 @kernel
 def add_place(details: Any, place: int) -> None:
     """Append the place of an unusable number to details, up to MAX_LISTED_PLACES of them."""
-    if details[0] < MAX_LISTED_PLACES:
-        details[0] = details[0] + 1
-        details[details[0]] = place
+    if details[PLACE_COUNT] < MAX_LISTED_PLACES:
+        details[PLACE_COUNT] = details[PLACE_COUNT] + 1
+        details[details[PLACE_COUNT]] = place
 
 
 @kernel
@@ -181,7 +186,7 @@ def least_usability(numbers: Numbers, start: int, first: int, count: int, detail
 @kernel
 def lengths_match(size: int, positions: int, velocities: int, efforts: int) -> bool:
     """Return True if each name has a position, and each or none a velocity and an effort."""
-    # `in` would load a module of Numba at the start of each process
+    # compiled, the operator `in` would load a module of Numba at the start of each process
     return (
         positions == size
         and (velocities == size or velocities == 0)
@@ -190,11 +195,11 @@ def lengths_match(size: int, positions: int, velocities: int, efforts: int) -> b
 
 
 @kernel
-def base_fault(numbers: Numbers, start: int, details: Any) -> int:
-    """Return why the pose (x y z qx qy qz qw) or the twist of a base cannot be used, or FINE.
+def find_base_fault(numbers: Numbers, start: int, details: Any) -> int:
+    """Return the reason why the pose or the twist of a base cannot be used, or NO_FAULT.
 
-    The norm of the quaternion may differ from 1 by `QUATERNION_TOLERANCE`. Appends the places of
-    unusable numbers to details.
+    `numbers[start:]` are the pose (x y z qx qy qz qw) and the twist. The norm of the quaternion may
+    differ from 1 by `QUATERNION_TOLERANCE`. Appends the places of unusable numbers to details.
     """
     least = least_usability(numbers, start, 0, 7, details)
     if least != USABLE:
@@ -256,18 +261,21 @@ def check_names(names: Sequence[str]) -> None:
         raise Rejected(Evidence(names).text(Reason.DUPLICATE_NAMES))
 
 
-def check_usable(not_finite: Reason, names: Sequence[str], numbers: Sequence[float]) -> None:
-    """Raise `Rejected` if a number is not finite, or too large, which is the next reason."""
+def check_usable(not_finite_reason: Reason, names: Sequence[str], numbers: Sequence[float]) -> None:
+    """Raise `Rejected` if a number is not finite, or too large.
+
+    `not_finite_reason` is a reason ..._NOT_FINITE; the next one is raised for too large numbers.
+    """
     details = [0] * DETAIL_COUNT
     least = least_usability(numbers, 0, 0, len(numbers), details)
     if least != USABLE:
-        raise Rejected(Evidence(names, numbers, details).text(not_finite + least))
+        raise Rejected(Evidence(names, numbers, details).text(not_finite_reason + least))
 
 
 def check_base(pose: Sequence[float], twist: Sequence[float] = (0.0,) * 6) -> None:
-    """Raise `Rejected` for a base's pose or twist that cannot be used, see `base_fault`."""
+    """Raise `Rejected` for a base's pose or twist that cannot be used, see `find_base_fault`."""
     numbers, details = [*pose, *twist], [0] * DETAIL_COUNT
-    fault = base_fault(numbers, 0, details)
+    fault = find_base_fault(numbers, 0, details)
     if fault != NO_FAULT:
         raise Rejected(Evidence(BASE_NUMBERS, numbers, details).text(fault))
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..engine.kernel.types import Array
 from ..engine.model.urdf import Tree
-from ..states.joint_states import abbreviated
+from ..states.joint_states import abbreviate_names
 from ..states.rate_limiter import RateLimiter
 from ..states.rules import check_base
 from .actor import Actor, PageSettings
@@ -382,11 +382,11 @@ class Session:
         if self._follower is not None:
             self._follower.step(seconds)
             self._actor.move(robot.names, self._follower.position, self._follower.velocity)
-        is_plot_due = self._plot_limiter.due(now)
+        is_plot_due = self._plot_limiter.admit(now)
         if is_plot_due:
             self._sample_torques(now)
             self._lower_floor(robot)
-        if self._status_limiter.due(now):
+        if self._status_limiter.admit(now):
             self._show_status(panel, robot, now)
         with self.server.atomic():
             self._draw(robot, now)
@@ -454,7 +454,7 @@ class Session:
             return "no joint states; move a slider" if can_move else "no joint states"
         unknown_joints = [name for name, x in zip(robot.names, self._q) if not math.isfinite(x)]
         if unknown_joints:
-            return "unknown position of " + abbreviated(unknown_joints)
+            return "unknown position of " + abbreviate_names(unknown_joints)
         is_manual = self._follower is not None
         return ("moved by the sliders" if is_manual else "receiving joint states") + (
             "" if can_move else "; another program moves the robot, so the sliders are read-only"

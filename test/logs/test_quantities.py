@@ -71,7 +71,7 @@ def make_context(**values):
     robot = RobotContext(ARM7.read_text(), {**NODE_PARAMETERS, **values})
     model = model_of(root_joint=None if robot.model.nv == 7 else "floating")
     robot.model.damping[:], robot.model.friction[:] = model.damping, model.friction
-    robot.collector.collect(["effort"])
+    robot.collector.collect_quantities(["effort"])
     return robot
 
 

@@ -74,7 +74,7 @@ def merge_by_log_time(*streams):
 def node_states(model, messages):
     """Return stamps, q, v and efforts that the nodes' collector makes of messages."""
     node, states = MessageCollector(model, 0.5), []
-    node.collect(["effort"])
+    node.collect_quantities(["effort"])
     for _, _, message in sorted(messages, key=lambda item: item.log_time):
         try:
             reception = (

@@ -138,7 +138,7 @@ class Blocks(BlockCollector):
 
     missing_velocity = MessageCollector.missing_velocity
 
-    def collect(self, reads):
+    def collect_quantities(self, quantities):
         """Efforts are always collected."""
 
     def joint_states(self, *event):

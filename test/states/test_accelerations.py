@@ -30,7 +30,7 @@ def differences():
 
     def make(nv, cutoff):
         collector = Fields(model_of(nv), GAP)
-        collector.collect(["acceleration"])
+        collector.collect_quantities(["acceleration"])
         collector.cutoff = cutoff
         return collector
 
@@ -141,7 +141,7 @@ def test_each_coordinate_goes_by_its_own_stamps(differences):
 def test_it_begins_with_the_state_before_it_is_requested(differences):
     collector = Fields(model_of(1), GAP)
     feed(collector, [1.0], [0.0])
-    collector.collect(["acceleration"])
+    collector.collect_quantities(["acceleration"])
     assert feed(collector, [1.1], [1.0])[0] == pytest.approx(10.0)
 
 
@@ -157,7 +157,7 @@ def say(collector, names, seconds, velocity=None, effort=()):
 
 def test_the_collector_passes_on_each_state_with_the_stamps_of_its_parts(arm):
     collector = Fields(arm, GAP)
-    collector.collect(["acceleration"])
+    collector.collect_quantities(["acceleration"])
     a, b = arm.joint_names[:3], arm.joint_names[3:]
     for seconds in (1.0, 1.1, 1.2):
         say(collector, a, seconds, velocity=seconds)
@@ -170,7 +170,7 @@ def test_the_collector_passes_on_each_state_with_the_stamps_of_its_parts(arm):
 
 def test_an_unknown_velocity_restarts_it(arm):
     collector = Fields(arm, GAP)
-    collector.collect(["acceleration"])
+    collector.collect_quantities(["acceleration"])
     known = []
     for seconds, velocity in ((1.0, 1.0), (1.1, 1.1), (1.2, None), (1.3, 5.3), (1.4, 5.4)):
         assert say(collector, arm.joint_names, seconds, velocity)
@@ -184,7 +184,7 @@ def test_a_moving_base_differs_too_and_one_by_parameter_stands_still():
     pose, twist = (0.0,) * 6 + (1.0,), np.arange(1.0, 7.0)
     for base, expected in ((None, 2.0 * twist), ((pose, twist), np.zeros(6))):
         collector = Fields(floating, GAP, base)
-        collector.collect(["acceleration"])
+        collector.collect_quantities(["acceleration"])
         for seconds in (1.0, 1.1):
             collector.odometry(pose, 2.0 * seconds * twist, round(seconds * 1e9))
             assert say(collector, ["turn", "slide"], seconds, velocity=seconds)
@@ -206,7 +206,7 @@ def collector():
         dyn_ros.Model.from_urdf(XML, root_joint="floating"), GAP, ((0.0,) * 6 + (1.0,), (0.0,) * 6)
     )
     assert not collector.collects_effort
-    collector.collect(["effort"])
+    collector.collect_quantities(["effort"])
     return collector
 
 

@@ -91,13 +91,13 @@ def test_a_whole_state_is_always_due(collector, arm):
 
 def test_staleness_is_a_difference_of_stamps(collector, arm):
     a, b = arm.joint_names[:3], arm.joint_names[3:]
-    assert collector.missing() == list(arm.joint_names)
+    assert collector.missing_position() == list(arm.joint_names)
     due(collector, [(a, 1.0)])
-    assert collector.missing() == list(b)
+    assert collector.missing_position() == list(b)
     assert due(collector, [(b, 1.6)]) == [False]
-    assert collector.missing() == list(a)
+    assert collector.missing_position() == list(a)
     assert due(collector, [(a, 1.1)]) == [True]  # 0.5 s behind: within staleness
-    assert collector.missing() == []
+    assert collector.missing_position() == []
     assert collector.stamp == round(1.6 * SECOND)
 
 
@@ -115,7 +115,7 @@ def test_a_joint_is_missing_if_it_is_more_than_staleness_behind(collector, arm, 
     a, b = arm.joint_names[:3], arm.joint_names[3:]
     assert due(collector, [(a, 1.0), (b, 1.5 + more / SECOND)]) == [False, not behind]
     assert collector.complete is not behind
-    assert collector.missing() == (list(a) if behind else [])
+    assert collector.missing_position() == (list(a) if behind else [])
 
 
 def test_velocity_is_unknown_until_every_joint_reports_it(collector, arm):
@@ -190,7 +190,7 @@ def test_a_base_by_parameter_alone_is_a_state():
     base = [1.0, 2.0, 3.0, 0.0, 0.0, 0.0, 1.0], [0.5] * 6
     alone = MessageCollector(model, 0.5, base)
     assert alone.constant and alone.complete and alone.velocity_known
-    assert not alone.missing() and not alone.missing_velocity()
+    assert not alone.missing_position() and not alone.missing_velocity()
     waiting = MessageCollector(model, 0.5)
     assert not (waiting.constant or waiting.complete or waiting.velocity_known)
 
@@ -225,7 +225,7 @@ def test_stamps_that_run_backwards(make, arm):
 
 @pytest.mark.parametrize("velocity", [True, False])
 def test_a_message_that_comes_too_late_changes_nothing(collector, arm, velocity):
-    collector.collect(["effort"])
+    collector.collect_quantities(["effort"])
     names, numbers = list(arm.joint_names), np.arange(7.0)
     collector.joint_states(names, numbers, 2.0 * numbers, 3.0 * numbers, SECOND)
     with pytest.raises(Rejected, match="its stamp is 0.1 s older"):
@@ -266,7 +266,7 @@ def test_after_a_jump_back_a_state_is_due_when_each_round_ends(make, arm):
     a, b = arm.joint_names[:3], arm.joint_names[3:]
     assert due(collector, [(a, 100.0), (b, 100.0), (a, 100.1)]) == [False, True, False]
     assert due(collector, [(a, 1.0)]) == [False]
-    assert collector.missing() == list(b) and not collector.complete
+    assert collector.missing_position() == list(b) and not collector.complete
     assert due(collector, [(b, 1.0), (a, 1.1), (b, 1.1)]) == [True, False, True]
     assert len(notices) == 1
     assert collector.stamp == round(1.1 * SECOND)
@@ -281,7 +281,7 @@ def test_names_that_never_repeat_do_not_fill_the_memory(collector, arm):
 def test_a_floating_base_waits_for_odometry(make, floating):
     collector = make(floating, 0.5)
     assert not feed(collector, floating.joint_names[1:], 1.0)
-    assert collector.missing() == ["root_joint"]
+    assert collector.missing_position() == ["root_joint"]
     assert collector.odometry(UPRIGHT, TWIST, SECOND)
     np.testing.assert_array_equal(collector.q[:7], UPRIGHT)
     np.testing.assert_array_equal(collector.v[:6], TWIST)
@@ -292,7 +292,7 @@ def test_a_floating_base_waits_for_odometry(make, floating):
 
 def test_a_base_by_parameter_needs_no_odometry(make, floating):
     collector = make(floating, 0.5, base=(UPRIGHT, TWIST))
-    assert collector.missing() == list(floating.joint_names[1:])
+    assert collector.missing_position() == list(floating.joint_names[1:])
     assert not collector.odometry((9.0,) * 7, TWIST, SECOND)
     assert feed(collector, floating.joint_names[1:], 1.0)
     np.testing.assert_array_equal(collector.q[:7], UPRIGHT)
@@ -320,7 +320,7 @@ def test_a_base_that_cannot_be_used_is_rejected(make, floating, pose, twist, why
     collector = make(floating, 0.5)
     with pytest.raises(Rejected, match=why):
         collector.odometry(pose, twist, SECOND)
-    assert "root_joint" in collector.missing()
+    assert "root_joint" in collector.missing_position()
     with pytest.raises(Rejected, match=why):
         make(floating, 0.5, base=(pose, twist))
 
@@ -364,7 +364,7 @@ def test_numbers_near_the_largest_are_rejected_without_a_warning(
     bad = [huge] * len(names) if all_of_them else [huge, *[0.0] * (len(names) - 1)]
     zeros = [0.0] * len(names)
     collector = make(arm, 0.5)
-    collector.collect(["effort", "acceleration"])
+    collector.collect_quantities(["effort", "acceleration"])
     for position, velocity in ((bad, zeros), (zeros, bad), (bad, [])):
         with pytest.raises(Rejected, match="too large|expected|at most"):
             collector.joint_states(names, position, velocity, [], SECOND)

@@ -11,7 +11,7 @@ from dyn_ros.states.rate_limiter import RateLimiter, StampLimiter
 def passed(rate, times):
     """The times of the events that pass."""
     limiter = RateLimiter(rate)
-    return np.array([now for now in times if limiter.due(now)])
+    return np.array([now for now in times if limiter.admit(now)])
 
 
 @pytest.mark.parametrize("rate", [0.3, 7.0, 30.0, 60.0, 99.0])
@@ -53,7 +53,7 @@ def chosen(rate, stamps, received=None):
     """The stamps [ns] that pass."""
     limiter = StampLimiter(rate)
     times = received if received is not None else 1e-9 * stamps
-    return [stamp for stamp, now in zip(stamps.tolist(), times) if limiter.due(stamp, now)]
+    return [stamp for stamp, now in zip(stamps.tolist(), times) if limiter.admit(stamp, now)]
 
 
 START = 1_700_000_000_123_456_789

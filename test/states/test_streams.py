@@ -27,7 +27,7 @@ def one_by_one(model, events, staleness=0.5, base=None, collector=Fields):
     """The states from each message on its own, what was rejected, and the notices."""
     notices, rejected, states = [], [], []
     node = collector(model, staleness, base, notices.append)
-    node.collect(["effort"])
+    node.collect_quantities(["effort"])
     for number, event in enumerate(events):
         try:
             due = node.odometry(*event) if len(event) == 3 else node.joint_states(*event)

@@ -231,7 +231,7 @@ class Dispatch:
     def admits_state(self, now: float) -> bool:
         """Count a state received at a time [s]; return True if `max_rate` admits it."""
         self._node.report.count.states += 1
-        return self._node.active and self._limiter.due(now)
+        return self._node.active and self._limiter.admit(now)
 
     def due(self, now: float, is_admitted: bool) -> list[_DueOutput]:
         """Return the outputs to publish for a state received at a time [s].

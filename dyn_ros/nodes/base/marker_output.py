@@ -136,7 +136,7 @@ class Markers:
             self._limiter = StampLimiter(parameters.values["markers.rate"])
         robot = self._node.robot
         stamp = robot.collector.stamp if robot else 0
-        return self._marker_reads() if self._limiter.due(stamp, time.perf_counter()) else None
+        return self._marker_reads() if self._limiter.admit(stamp, time.perf_counter()) else None
 
     def _marker_reads(self) -> Iterable[str]:
         values = self._node.parameters.values

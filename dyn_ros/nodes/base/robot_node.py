@@ -15,7 +15,7 @@ from sensor_msgs.msg import JointState
 from visualization_msgs.msg import MarkerArray
 
 from ...states.collector import NO_JOINTS
-from ...states.joint_states import MAX_NAME_LISTS, Reception, abbreviated
+from ...states.joint_states import MAX_NAME_LISTS, Reception, abbreviate_names
 from ...states.messages import MessageCollector
 from ...states.rules import USABLE, usability
 from ..messages import message_fields
@@ -334,18 +334,18 @@ class RobotNode(BaseNode):
                 f"{self.source.state_label}"
             )
         if self.source._awaited_joints:
-            return "waiting for the position of " + abbreviated(self.source._awaited_joints)
+            return "waiting for the position of " + abbreviate_names(self.source._awaited_joints)
         if self.robot is None:
             return "waiting for robot_description"
         collector = self.robot.collector
-        missing = collector.missing()
+        missing = collector.missing_position()
         if missing:
-            text = "waiting for the position of " + abbreviated(missing)
+            text = "waiting for the position of " + abbreviate_names(missing)
             if collector.unknown:
-                text += f"; not in the model: {abbreviated(collector.unknown)}"
+                text += f"; not in the model: {abbreviate_names(collector.unknown)}"
             return text
         if not collector.velocity_known:
-            return "unknown velocity of " + abbreviated(collector.missing_velocity())
+            return "unknown velocity of " + abbreviate_names(collector.missing_velocity())
         if not self.report.count.states:
             return "no state received in the last second"
         return ""

@@ -20,7 +20,7 @@ from dyn_ros.engine.model.coordinates import independent_joint_indices
 from dyn_ros.msg import RobotState
 
 from ...states import rules
-from ...states.joint_states import STATE_HINT, Rejected, State, abbreviated, base_kind
+from ...states.joint_states import STATE_HINT, Rejected, State, abbreviate_names, base_kind
 from ..messages import message_fields
 from ..robot import RobotContext
 
@@ -148,7 +148,8 @@ def _latest_state(node: Any, robot: RobotContext) -> State:
         return State(collector.q, collector.v, 0, [])
     if not collector.complete:
         raise Rejected(
-            f"unknown or stale position of {abbreviated(collector.missing())}: {STATE_HINT}"
+            "unknown or stale position of "
+            f"{abbreviate_names(collector.missing_position())}: {STATE_HINT}"
         )
     age = time.perf_counter() - robot.received
     clock = node.get_clock()
@@ -215,7 +216,7 @@ def requested_state(model: Model, request_state: RobotState) -> tuple[Array, Arr
             if name not in joints and name not in model.joint_names
         ]
         raise Rejected(
-            f"state: missing position of {abbreviated(missing)}"
-            + (f"; not in the model: {abbreviated(unknown)}" if unknown else "")
+            f"state: missing position of {abbreviate_names(missing)}"
+            + (f"; not in the model: {abbreviate_names(unknown)}" if unknown else "")
         )
     return q, v

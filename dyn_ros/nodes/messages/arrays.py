@@ -15,7 +15,7 @@ from dyn_ros.engine.kernel.names import listed
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.msg import Matrix, Tensor3
 
-from ...states.joint_states import Rejected, abbreviated, duplicates
+from ...states.joint_states import Rejected, abbreviate_names, find_duplicates
 from ..robot import RobotContext, State
 
 
@@ -32,7 +32,7 @@ def vector(robot: RobotContext, message: Any, field: str) -> Array:
             f"{field}: there is no {names[rows.index(-1)]!r:.80}; available: {listed(row_of_name)}"
         )
     if len(set(rows)) != len(rows):
-        raise Rejected(f"{field}: duplicate names: " + abbreviated(duplicates(names)))
+        raise Rejected(f"{field}: duplicate names: " + abbreviate_names(find_duplicates(names)))
     for name, value in zip(names, values):
         if not math.isfinite(value):
             raise Rejected(f"{field} is not finite: {name} = {value:g}")

@@ -20,7 +20,7 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.bodies import Body
 from dyn_ros.engine.model.coordinates import independent_joint_indices
 
-from ...states.joint_states import Rejected, State, abbreviated, joint_rows
+from ...states.joint_states import Rejected, State, abbreviate_names, joint_rows
 from ...states.messages import MessageCollector
 
 Result = TypeVar("Result")
@@ -51,7 +51,7 @@ class UnknownPosition(SettingError):
         super().__init__(
             "locked_joints",
             "unknown position of "
-            + abbreviated(names)
+            + abbreviate_names(names)
             + "; publish it on joint_states, or specify name=position",
         )
         self.names = names
@@ -162,7 +162,7 @@ class RobotContext:
     def begin_state(self, received: float, reads: Iterable[str]) -> State:
         """Return the complete state received at a time [s], with the fields that `reads` names."""
         self.received = received
-        self.collector.collect(reads)
+        self.collector.collect_quantities(reads)
         return self.collector.latest()
 
     def compute(self, state: State, names: Sequence[str]) -> None:

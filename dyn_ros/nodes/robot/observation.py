@@ -20,7 +20,7 @@ from dyn_ros.observer.robot_observer import RobotObserver
 from dyn_ros.observer.settings import ObserverSettings, row_values
 from dyn_ros.observer.thresholds import friction_at_rest
 
-from ...states.joint_states import Rejected, State, abbreviated
+from ...states.joint_states import Rejected, State, abbreviate_names
 from .context import RobotContext, SettingError
 
 NO_THRESHOLD = 1e12  # N m, N; for rows without a threshold
@@ -130,15 +130,15 @@ class Observation(RobotObserver):
     def _missing_input(self, state: State, tau: Array | None) -> str:
         """Return the reason why a state cannot be used, or an empty string."""
         if state.v is None:
-            return "unknown velocity of " + abbreviated(state.unknown)
+            return "unknown velocity of " + abbreviate_names(state.unknown)
         if tau is None:
             missing = self.robot.collector.missing_effort()
-            return "unknown effort of " + abbreviated(missing) if missing else "no effort yet"
+            return "unknown effort of " + abbreviate_names(missing) if missing else "no effort yet"
         if implausibility := self.implausibility(state.v, tau):
             return implausibility
         max_gap = self.settings.max_gap
         if behind := self.robot.collector.joints_behind(max_gap):
-            return f"no states of {abbreviated(behind)} for longer than max_gap, {max_gap:g} s"
+            return f"no states of {abbreviate_names(behind)} for longer than max_gap, {max_gap:g} s"
         return ""
 
     def interruption(self, stamp: int) -> str:

@@ -17,7 +17,7 @@ from dyn_ros.engine.algorithms.contacts.packed_contacts import pack_contacts
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.bodies import Body, join_bodies, move_reference_point
 
-from ...states.joint_states import Rejected, State, abbreviated, duplicates
+from ...states.joint_states import Rejected, State, abbreviate_names, find_duplicates
 from .context import DynamicsTerms, RobotContext, parameter_errors
 
 COMPOSITE_TERMS = "com", "Ig", "hg"
@@ -73,9 +73,9 @@ class ContactFrames(NamedTuple):
     def of(cls, robot: RobotContext, values: Mapping[str, Any]) -> ContactFrames:
         """Return the frames in the parameters; raise a ValueError that names the parameter."""
         frames: Sequence[str] = values["contact_frames"]
-        repeated = duplicates(frames)
+        repeated = find_duplicates(frames)
         if repeated:
-            raise Rejected(f"contact_frames: duplicate names: {abbreviated(repeated)}")
+            raise Rejected(f"contact_frames: duplicate names: {abbreviate_names(repeated)}")
         dimension = cast(Dimension, values["contact_dimension"])
         contacts = [
             Contact(frame, dimension, ReferenceFrame.LOCAL_WORLD_ALIGNED) for frame in frames

@@ -22,7 +22,7 @@ from dyn_ros.msg import Contact as ContactMessage
 from dyn_ros.msg import ContactForce
 from dyn_ros.srv import GetContactDynamics, GetImpulse, GetOperationalSpace
 
-from ...states.joint_states import QUATERNION_TOLERANCE, Rejected, duplicates
+from ...states.joint_states import QUATERNION_TOLERANCE, Rejected, find_duplicates
 from ..base.service import Service
 from ..messages import arrays, message_fields
 from ..messages.frame_ids import reference_frame_id, requested_forces
@@ -34,7 +34,7 @@ def requested_contacts(messages: Sequence[ContactMessage]) -> list[Contact]:
     if len(messages) > MAX_CONTACTS:
         raise Rejected(f"contacts: expected at most {MAX_CONTACTS}, got {len(messages)}")
     contacts = [_requested_contact(index, message) for index, message in enumerate(messages)]
-    duplicate_names = duplicates(str(contact.name) for contact in contacts)
+    duplicate_names = find_duplicates(str(contact.name) for contact in contacts)
     if duplicate_names:
         raise Rejected(
             f"contacts: several are named {duplicate_names[0]!r:.80}; set the field name of each"

@@ -18,7 +18,7 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.coordinates import independent_joint_indices, single_coordinate_joints
 from dyn_ros.engine.model.frames import frame_number
 
-from ...states.joint_states import MAX_MAGNITUDE, Rejected, abbreviated, duplicates
+from ...states.joint_states import MAX_MAGNITUDE, Rejected, abbreviate_names, find_duplicates
 from ..base.service import Service
 from ..messages import arrays, message_fields
 from ..messages.frame_ids import reference_frame_id, requested_forces
@@ -201,7 +201,9 @@ def _trajectory_joints(model: Model, names: Sequence[str]) -> tuple[list[int], l
     Columns of mimic joints are ignored.
     """
     if len(set(names)) != len(names):
-        raise Rejected("trajectory: duplicate joint names: " + abbreviated(duplicates(names)))
+        raise Rejected(
+            "trajectory: duplicate joint names: " + abbreviate_names(find_duplicates(names))
+        )
     joint_indices = single_coordinate_joints(model)
     mimics = set(model.joint_names) - independent_joint_indices(model).keys()
     for name in names:

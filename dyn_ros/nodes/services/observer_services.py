@@ -22,7 +22,7 @@ from dyn_ros.observer.robot_observer import common_delay
 from dyn_ros.observer.thresholds import CalibratedThresholds
 from dyn_ros.srv import CalibrateThresholds, EstimateEffortDelay, EstimatePayload, Tare
 
-from ...states.joint_states import Rejected, abbreviated
+from ...states.joint_states import Rejected, abbreviate_names
 from ..base.node_parameters import Spec
 from ..base.service import Pending, Service
 from ..messages import arrays, message_fields
@@ -340,13 +340,13 @@ def _calibration_warnings(
     warnings = []
     if unexplained:
         warnings.append(
-            f"the model explains less than half of the efforts of {abbreviated(unexplained)}; "
+            f"the model explains less than half of the efforts of {abbreviate_names(unexplained)}; "
             "check the model and its friction, whether the efforts of two joints are "
             "exchanged, and whether something touched the robot"
         )
     if slow:
         warnings.append(
-            f"{abbreviated(slow)} moved slowly, so faster motions may cause false alarms"
+            f"{abbreviate_names(slow)} moved slowly, so faster motions may cause false alarms"
         )
     if limits.extrapolated:
         warnings.append(

@@ -335,7 +335,7 @@ def thinned(max_rate, late):
                 "~/markers",
                 JointState,
                 lambda robot: lambda state, terms: chosen.append(state.stamp),
-                lambda: () if limiter.due(node.robot.collector.stamp, 0.0) else None,
+                lambda: () if limiter.admit(node.robot.collector.stamp, 0.0) else None,
                 stamped=False,
                 has_rate=True,
             ),

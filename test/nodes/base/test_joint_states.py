@@ -106,7 +106,7 @@ class Recorder:
                 state.stamp,
                 tuple(state.unknown),
                 None if state.effort is None else state.effort.tolist(),
-                robot.collector.missing(),
+                robot.collector.missing_position(),
             )
         )
 
