@@ -16,7 +16,7 @@ from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.kernel.validation import require_model
 from ..engine.model import Model
-from ..engine.model.coordinates import is_actuated, is_linear
+from ..engine.model.coordinates import has_single_coordinate, is_linear
 from .motion.numerics import RELATIVE_TOLERANCE, STATISTICS_SAMPLES, evenly_spaced
 from .result import BaseEstimate
 from .samples import Samples
@@ -90,7 +90,7 @@ class Unknowns:
                 for k in range(model.nv)
             ),
         )
-        is_estimated = np.isin(self.features, chosen)[:, None] & is_actuated(model)
+        is_estimated = np.isin(self.features, chosen)[:, None] & has_single_coordinate(model)
         is_estimated[0] &= ~model.drives.is_link_side  # link-side sensors do not measure rotors
         for name, joints in (further or {}).items():
             if name in self.features:

@@ -14,7 +14,7 @@ from ..engine.algorithms import frame_jacobian, rnea
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model, ReferenceFrame
-from ..engine.model.coordinates import is_actuated
+from ..engine.model.coordinates import has_single_coordinate
 from .friction_terms import FrictionTerms
 from .motion.filtering import REST_SPEED_RATIO
 from .motion.numerics import (
@@ -125,7 +125,10 @@ def recording_conditions(
     model: Model, samples: Samples, terms: FrictionTerms, contact_dimension: int
 ) -> Conditions:
     """Return the conditions of a recording, as if reversals did not matter."""
-    actuated, v = is_actuated(model), samples.v[evenly_spaced(len(samples), STATISTICS_SAMPLES)]
+    actuated, v = (
+        has_single_coordinate(model),
+        samples.v[evenly_spaced(len(samples), STATISTICS_SAMPLES)],
+    )
     max_speed = np.quantile(np.abs(model.drives.motor_velocity(v)), 0.99, axis=0)
     # a sensor that does not work reports a constant
     measured = (np.ptp(model.drives.to_motors(samples.tau), axis=0) > 0.0) | ~actuated

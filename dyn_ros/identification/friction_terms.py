@@ -17,7 +17,7 @@ from ..engine.algorithms.filters.low_pass import directions, presliding, preslid
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Drives, Model
-from ..engine.model.coordinates import is_actuated
+from ..engine.model.coordinates import has_single_coordinate
 from ..engine.model.drives import MAX_MEASUREMENT
 from .motion.filtering import REST_SPEED_RATIO
 from .motion.numerics import (
@@ -737,5 +737,5 @@ def _torque_rows(model: Model, samples: Samples, joints: np.ndarray) -> list[tup
 def measured_joints(model: Model, v: Array, tau: Array) -> np.ndarray:
     """Return the velocity indices of joints that move and whose torque is measured."""
     return np.flatnonzero(
-        is_actuated(model) & (np.ptp(tau, axis=0) > 0.0) & (np.ptp(v, axis=0) > MIN_SPEED)
+        has_single_coordinate(model) & (np.ptp(tau, axis=0) > 0.0) & (np.ptp(v, axis=0) > MIN_SPEED)
     )

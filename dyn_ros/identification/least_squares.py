@@ -22,7 +22,7 @@ from ..drives.causes import (
 from ..engine.algorithms.regressors.normal_equations import assemble
 from ..engine.kernel.types import Array
 from ..engine.model import Model
-from ..engine.model.coordinates import is_actuated, is_linear
+from ..engine.model.coordinates import has_single_coordinate, is_linear
 from .base_parameters import BaseParameters, Unknowns
 from .equation_sums import (
     STRETCH_COUNT,
@@ -425,7 +425,7 @@ def sum_squares(torques: Sequence[Array]) -> Array:
 def joint_results(model: Model, squares: Array, noise: Array) -> tuple[JointResult, ...]:
     """Return results from squares of measured torques and of the residuals of two models."""
     torque, before, after = np.sqrt(squares[0] / np.where(squares[1] > 0.0, squares[1], np.nan))
-    linear, actuated = is_linear(model), is_actuated(model)
+    linear, actuated = is_linear(model), has_single_coordinate(model)
     return tuple(
         JointResult(
             name=name,
@@ -453,7 +453,7 @@ def unexplained_error_warnings(
     min_noise = np.zeros(model.nv) if noise is None else noise
     unexplained_joints = [
         k
-        for k in np.flatnonzero(is_actuated(model)).tolist()
+        for k in np.flatnonzero(has_single_coordinate(model)).tolist()
         if joints[k].after
         > max(MAX_NOISE_RATIO * max(joints[k].noise, min_noise[k]), 1e-3 * joints[k].torque)
     ]

@@ -17,7 +17,7 @@ from ..engine.algorithms.dynamics.friction import friction_in, with_gravity
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model
-from ..engine.model.coordinates import is_actuated
+from ..engine.model.coordinates import has_single_coordinate
 from ..engine.model.urdf.text import END_OF_MESSAGE
 from ..engine.model.write import write_urdf
 from .equation_sums import rounding_deviation
@@ -254,7 +254,7 @@ class Identification:
         drives = self.model.drives
         speed = np.abs(drives.motor_velocity(samples.v))
         rest_speed = np.maximum(REST_SPEED_RATIO * np.quantile(speed, 0.99, axis=0), MIN_SPEED)
-        is_moving = (speed > rest_speed) | ~is_actuated(self.model)
+        is_moving = (speed > rest_speed) | ~has_single_coordinate(self.model)
         torques = [
             drives.to_motors(tau)
             for tau in (

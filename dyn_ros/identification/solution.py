@@ -20,7 +20,7 @@ from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.kernel.validation import one_each, require_model
 from ..engine.model import Model
-from ..engine.model.coordinates import is_actuated, joint_slices
+from ..engine.model.coordinates import has_single_coordinate, joint_slices
 from .base_parameters import FEATURES, Unknowns, structure, undetermined_remedies
 from .equation_sums import (
     Equations,
@@ -331,7 +331,7 @@ def _require_samples(unknowns: Unknowns, samples: Samples) -> None:
 
 def effort_unit_warnings(model: Model, samples: Samples) -> list[str]:
     """Return warnings about efforts that cannot be torques."""
-    if samples.contacts or samples.f_ext is not None or not is_actuated(model).all():
+    if samples.contacts or samples.f_ext is not None or not has_single_coordinate(model).all():
         return []
     subset = samples.take(evenly_spaced(len(samples), REGRESSION_SAMPLES))
     return unit_warnings(model, subset.q, subset.v, subset.a, subset.tau)
@@ -362,7 +362,7 @@ def _friction_form_warnings(terms: FrictionTerms) -> list[str]:
 
 def _require_support(model: Model, samples: Samples) -> None:
     """Raise a ValueError if a floating base stands, but no contact or force carries it."""
-    base = ~is_actuated(model)
+    base = ~has_single_coordinate(model)
     if (
         samples.contacts
         or samples.f_ext is not None

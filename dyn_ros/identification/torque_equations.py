@@ -19,7 +19,7 @@ from ..engine.algorithms import rnea
 from ..engine.algorithms.dynamics.friction import with_gravity
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
-from ..engine.model.coordinates import is_actuated
+from ..engine.model.coordinates import has_single_coordinate
 from .base_parameters import DIRECTED_FEATURES, FEATURES, Unknowns, expand_features
 from .equation_sums import (
     Conditions,
@@ -74,7 +74,7 @@ class TorqueEquations:
         # the algorithms read these numbers, which each estimate overwrites; the links do not change
         self._inertias = self._model._packed_inertias
         self._data, self._load_data = Data(self._model), Data(self._load_model)
-        self._actuated, self._drives = is_actuated(self._model), self._model.drives
+        self._actuated, self._drives = has_single_coordinate(self._model), self._model.drives
         self._has_friction = bool(unknowns.active[unknowns.bodies + self._model.nv :].any())
         self.change_friction()
         self.reversals = Reversals(

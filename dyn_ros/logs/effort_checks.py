@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..drives.units import unit_warnings
-from ..engine.model.coordinates import is_actuated
+from ..engine.model.coordinates import has_single_coordinate
 from ..engine.model.model import Model
 from ..identification.motion.numerics import MIN_TRAVEL
 from ..states.joint_states import States
@@ -22,7 +22,7 @@ def check_effort_units(model: Model, states: States, settings: QuantitySettings)
     """Return messages on efforts that cannot be torques in N m or N."""
     states = with_computed_velocities(model, states, settings)
     known_rows = np.flatnonzero(np.isfinite(states.v).all(axis=1) & np.isfinite(states.tau).any())
-    if not is_actuated(model).all() or len(known_rows) < _MIN_STATES:
+    if not has_single_coordinate(model).all() or len(known_rows) < _MIN_STATES:
         return []
     sample = states.take(known_rows[:: 1 + len(known_rows) // _MAX_CHECKED_STATES])
     constants = effort_constants(model, settings)

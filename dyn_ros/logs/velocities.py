@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..engine.kernel.types import Array
-from ..engine.model.coordinates import is_actuated, joint_slices
+from ..engine.model.coordinates import has_single_coordinate, joint_slices
 from ..engine.model.model import Model
 from ..identification.motion import filtering
 from ..identification.motion.lag import describe_velocity_lag
@@ -65,7 +65,7 @@ def computed_velocity_mask(model: Model, states: States, settings: QuantitySetti
     is_required = np.isnan(states.v).all(axis=0)
     if settings.velocity is not None or not len(states.v):
         is_required = np.full(model.nv, settings.velocity is False)
-    is_computed: np.ndarray = is_required & is_actuated(model)
+    is_computed: np.ndarray = is_required & has_single_coordinate(model)
     return is_computed
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..engine.algorithms import joint_torque_regressor, rnea
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
-from ..engine.model.coordinates import is_actuated
+from ..engine.model.coordinates import has_single_coordinate
 from ..engine.model.model import Model
 
 Kind = Literal["missing", "stuck", "saturated", "sign", "scale"]
@@ -161,7 +161,7 @@ def check(
     if not model.nv:
         return ()
     table = IntervalMeans(*(np.array(column) for column in zip(*rows)))
-    single = np.flatnonzero(is_actuated(model)).tolist()
+    single = np.flatnonzero(has_single_coordinate(model)).tolist()
     if model.tree.joints[0].kind == "floating":
         weight = model.total_mass * float(np.linalg.norm(model.gravity))
         free = np.linalg.norm(table.external[:, :3], axis=1) < _MAX_FLOATING_LOAD * weight

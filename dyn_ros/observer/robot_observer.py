@@ -21,7 +21,7 @@ from ..engine.algorithms.dynamics.friction import with_gravity
 from ..engine.call.algorithm import compiled
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
-from ..engine.model.coordinates import is_actuated
+from ..engine.model.coordinates import has_single_coordinate
 from ..engine.model.model import Model
 from . import runs_kernel
 from .fault_checks import largest_efforts, largest_speeds
@@ -349,7 +349,7 @@ class _Filter:
 
 def common_delay(model: Model) -> float:
     """Return the delay of all drives [s]; raise a ValueError if they differ."""
-    single = np.flatnonzero(is_actuated(model)).tolist()
+    single = np.flatnonzero(has_single_coordinate(model)).tolist()
     delays = model.drives.delay[single]
     differing = np.flatnonzero(delays != delays[:1])
     if differing.size:

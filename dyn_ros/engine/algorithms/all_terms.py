@@ -134,10 +134,10 @@ def move_bodies(r):
     total, twice = Force(zero, zero), zero[0]
     for i in range(1, njoints(r) + 1):
         Y, v = composite(r, i), ra.body_velocity(r, i)
-        a, h = ra.body_acceleration(r, i, v), momentum(Y, v)
+        a, h = ra.body_acceleration(r, i, v), inertia_times(Y, v)
         total = force_add(total, force_moved(ra.position(r, i), h))
         twice = twice + power(h, v)
-        set_force(r, FORCES, i, force_add(momentum(Y, a), force_cross(v, h)))
+        set_force(r, FORCES, i, force_add(inertia_times(Y, a), force_cross(v, h)))
     set_entry(r, KINETIC, 0, 0.5 * add_rotors(r, twice))
     return total
 
@@ -154,7 +154,7 @@ def store_gravity(r):
     for i in range(1, njoints(r) + 1):
         Y = composite(r, i)
         up = scale(-1.0, lift3(gravity(r), Y.mass))
-        f = Force(scale(Y.mass, up), cross(Y.moment, up))
+        f = Force(scale(Y.mass, up), cross(Y.first_moment, up))
         for c in range(ncolumns(r, i)):
             add_to_entry(r, G, idx_v(r, i) + c, ra.dot_column(r, i, c, f))
 
@@ -185,7 +185,7 @@ def store_subtrees(r):
     """
     for i in range(1, njoints(r) + 1):
         Y = composite(r, i)
-        c = divided_by_mass(Y.moment, Y.mass)  # without mass: the joint's origin
+        c = divided_by_mass(Y.first_moment, Y.mass)  # without mass: the joint's origin
         set_vector(r, SUBTREE_COM, i, add(ra.from_root(r, i), c))
         set_entry(r, SUBTREE_MASS, i, Y.mass)
 

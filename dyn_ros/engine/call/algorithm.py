@@ -20,7 +20,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar, cast
 import numpy as np
 
 from ..kernel.fields import FIELDS, OPTIONS, Field, Option, Q, fields_among
-from ..kernel.packing import fail
+from ..kernel.packing import report_small_pivot
 from ..kernel.validation import as_array, require_equal, require_valid
 from ..machine_code import library
 from ..machine_code.compiler import Entry
@@ -84,7 +84,7 @@ def referred(
     reached = dict(walk(_references, kernel, *entries.ALWAYS))
     fields = set(inputs).union(*(fields for fields, _ in reached.values()))
     options = set().union(*(options for _, options in reached.values()))
-    return fields, options, fail in reached
+    return fields, options, report_small_pivot in reached
 
 
 class Algorithm:
@@ -93,7 +93,7 @@ class Algorithm:
     The kernel takes a ``KernelArgs``, reads the ``inputs``, which are in the order of the
     arguments, and stores the ``results``, which are returned: one array or number, or a tuple. For
     a batch, results declared with ``summed`` are sums over its states; others have a row for each
-    state. The kernel calls ``fail`` if a joint may make the result singular.
+    state. The kernel calls ``report_small_pivot`` if a joint may make the result singular.
 
     ``optional`` inputs can be None; the kernel checks ``has_input``. ``also_writes`` are other
     public fields that it writes. ``options`` are integers that the public function passes in

@@ -57,9 +57,9 @@ def digest(model: Any, algorithm: Any) -> int:
 def constants(model: Model) -> Array:
     """Return the floats of a model; entries of rotations that are rounding errors are zero."""
     floats: Array = model._floats.copy()
-    frames = ly.constants(model.njoints + 1) + model.nv
+    frames = ly.joint_floats(model.njoints + 1) + model.nv
     rows = [
-        floats[ly.ROWS : ly.constants(model.njoints + 1)].reshape(-1, ly.FLOATS_ROW)[:, part]
+        floats[ly.ROWS : ly.joint_floats(model.njoints + 1)].reshape(-1, ly.FLOATS_ROW)[:, part]
         for part in _ROTATIONS
     ]
     placements = floats[frames : frames + ly.FRAME_ROW * model.nframes]
@@ -70,8 +70,8 @@ def constants(model: Model) -> Array:
 
 def parameter_places(model: Model) -> list[int]:
     """Return the places of gravity, inertias and armature in the floats of a model."""
-    rows = [ly.constants(i) + ly.INERTIA for i in range(1, model.njoints + 1)]
-    armature = ly.constants(model.njoints + 1)
+    rows = [ly.joint_floats(i) + ly.INERTIA for i in range(1, model.njoints + 1)]
+    armature = ly.joint_floats(model.njoints + 1)
     return [
         *range(ly.GRAVITY, ly.GRAVITY + 3),
         *(k for row in rows for k in range(row, row + 10)),
@@ -81,5 +81,5 @@ def parameter_places(model: Model) -> list[int]:
 
 def link_places(model: Model) -> list[int]:
     """Return the places of the inertias of links in the floats of a model."""
-    start = ly.constants(model.njoints + 1) + model.nv + ly.FRAME_ROW * model.nframes
+    start = ly.joint_floats(model.njoints + 1) + model.nv + ly.FRAME_ROW * model.nframes
     return [*range(start, start + ly.INERTIA_ROW * model.nframes)]

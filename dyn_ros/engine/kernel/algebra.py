@@ -16,7 +16,7 @@ from .lanes import constant, fabs, holds_lanes, lift, load, store
 Motion = namedtuple("Motion", "linear angular")  # m/s, rad/s; or its time derivative
 Force = namedtuple("Force", "linear angular")  # N, N m; or momentum
 SE3 = namedtuple("SE3", "rotation translation")  # row-major 9 numbers; m
-Inertia = namedtuple("Inertia", "mass moment rotational")
+Inertia = namedtuple("Inertia", "mass first_moment rotational")
 # kg; mass times center of mass, kg m; Symmetric about the frame's origin, kg m2
 ArticulatedInertia = namedtuple("ArticulatedInertia", "linear cross angular")
 # force = [linear cross; cross' angular] motion: Symmetric, row-major 9 numbers, Symmetric
@@ -172,7 +172,7 @@ def symmetric_add(a, b):
 
 
 @kernel
-def symmetric_size(S):
+def symmetric_norm_bound(S):
     """Return a bound of the absolute eigenvalues, at most twice a positive trace."""
     return fabs(S.xx) + fabs(S.yy) + fabs(S.zz) + fabs(S.xy) + fabs(S.xz) + fabs(S.yz)
 
@@ -252,8 +252,8 @@ def power(f, m):
 
 
 @kernel
-def to_child(X, m):
-    """Transform a motion from the parent frame to the child frame placed at X."""
+def motion_to_child(X, m):
+    """Return X^-1 m: transform a motion from the parent frame to the child frame placed at X."""
     return Motion(
         rotate_inverse(X.rotation, sub(m.linear, cross(X.translation, m.angular))),
         rotate_inverse(X.rotation, m.angular),
@@ -261,28 +261,35 @@ def to_child(X, m):
 
 
 @kernel
-def to_parent(X, f):
-    """Transform a force from the child frame placed at X to the parent frame."""
+def force_to_parent(X, f):
+    """Return X* f: transform a force from the child frame placed at X to the parent frame."""
     linear = rotate(X.rotation, f.linear)
     return Force(linear, add(rotate(X.rotation, f.angular), cross(X.translation, linear)))
 
 
 @kernel
 def motion_to_parent(X, m):
-    """Transform a motion from the child frame placed at X to the parent frame."""
+    """Return X m: transform a motion from the child frame placed at X to the parent frame."""
     angular = rotate(X.rotation, m.angular)
     return Motion(add(rotate(X.rotation, m.linear), cross(X.translation, angular)), angular)
 
 
 @kernel
+def force_to_child(X, f):
+    """Return X*^-1 f: transform a force from the parent frame to the child frame placed at X."""
+    moment = sub(f.angular, cross(X.translation, f.linear))
+    return Force(rotate_inverse(X.rotation, f.linear), rotate_inverse(X.rotation, moment))
+
+
+@kernel
 def motion_moved(p, m):
-    """Shift the reference point of a motion by p."""
+    """Return a motion m about O + p, given about O."""
     return Motion(add(m.linear, cross(m.angular, p)), m.angular)
 
 
 @kernel
 def force_moved(p, f):
-    """Shift the reference point of a force by -p."""
+    """Return a force f about O, given about O + p."""
     return Force(f.linear, add(f.angular, cross(p, f.linear)))
 
 
@@ -304,11 +311,11 @@ def inverse(X):
 
 
 @kernel
-def momentum(Y, v):
-    """Return the momentum Y v of a rigid body."""
+def inertia_times(Y, v):
+    """Return Y v, the momentum of a rigid body; or Y a, a force."""
     return Force(
-        add(scale(Y.mass, v.linear), cross(v.angular, Y.moment)),
-        add(symmetric_times(Y.rotational, v.angular), cross(Y.moment, v.linear)),
+        add(scale(Y.mass, v.linear), cross(v.angular, Y.first_moment)),
+        add(symmetric_times(Y.rotational, v.angular), cross(Y.first_moment, v.linear)),
     )
 
 
@@ -318,7 +325,7 @@ def body_force(Y, v, a):
 
     With the acceleration of the origin, a.linear + v.angular x v.linear, terms cancel.
     """
-    w, h = v.angular, Y.moment
+    w, h = v.angular, Y.first_moment
     linear, momentum_of_spin = add(a.linear, cross(w, v.linear)), symmetric_times(Y.rotational, w)
     return Force(
         add(add(scale(Y.mass, linear), cross(a.angular, h)), cross(w, cross(w, h))),
@@ -333,19 +340,21 @@ def body_force(Y, v, a):
 def inertia_add(a, b):
     """Return a + b, inertias about the same point."""
     return Inertia(
-        a.mass + b.mass, add(a.moment, b.moment), symmetric_add(a.rotational, b.rotational)
+        a.mass + b.mass,
+        add(a.first_moment, b.first_moment),
+        symmetric_add(a.rotational, b.rotational),
     )
 
 
 @kernel
 def inertia_rotated(R, Y):
     """Return R Y R', with Y expressed in other axes."""
-    return Inertia(Y.mass, rotate(R, Y.moment), rotate_symmetric(R, Y.rotational))
+    return Inertia(Y.mass, rotate(R, Y.first_moment), rotate_symmetric(R, Y.rotational))
 
 
 @kernel
 def inertia_moved(p, Y):
-    """Shift the reference point of a rigid-body inertia by -p."""
+    """Return a rigid-body inertia Y about O, given about O + p."""
     m, h, S = Y
     k = add(h, scale(m, p))  # S - [p] [h] - [h] [p] - m [p] [p]
     return Inertia(
@@ -365,7 +374,7 @@ def inertia_moved(p, Y):
 @kernel
 def articulated(Y):
     """Convert a rigid-body inertia Y to an articulated-body inertia."""
-    h = Y.moment
+    h = Y.first_moment
     m, zero = lift(Y.mass, h[0]), lift(0.0, h[0])
     return ArticulatedInertia(
         Symmetric(m, zero, m, zero, zero, m),
@@ -452,7 +461,7 @@ def articulated_rotated(R, Y):
 
 @kernel
 def articulated_moved(p, Y):
-    """Shift the reference point of an articulated-body inertia by -p."""
+    """Return an articulated-body inertia Y about O, given about O + p."""
     A, B, C = Y  # N = B - A [p]; C - B' [p] + [p] N
     N = (
         B[0] - A.xy * p[2] + A.xz * p[1],
@@ -487,22 +496,23 @@ def coriolis_inertia(Y, v, p):
     2 m u.angular x dx/dt on each particle of mass m at x. Its momentum is therefore 2 p, and its
     angular part 2 (tr K - K), with K the sum of m dx/dt x'.
     """
-    J, h, u, w = Y.rotational, scale(2.0, Y.moment), v.linear, scale(2.0, v.angular)
+    J, v_lin = Y.rotational, v.linear
+    two_h, two_w = scale(2.0, Y.first_moment), scale(2.0, v.angular)
     half = 0.5 * (J.xx + J.yy + J.zz)  # the sum of m x x' is tr J / 2 - J
     x, y, z = half - J.xx, half - J.yy, half - J.zz
-    trace = dot(u, h)
+    trace = dot(v_lin, two_h)
     return CoriolisInertia(
         scale(2.0, p),
         (
-            trace - u[0] * h[0] + w[1] * J.xz - w[2] * J.xy,
-            w[1] * J.yz + w[2] * y - u[0] * h[1],
-            -w[1] * z - w[2] * J.yz - u[0] * h[2],
-            -w[2] * x - w[0] * J.xz - u[1] * h[0],
-            trace - u[1] * h[1] + w[2] * J.xy - w[0] * J.yz,
-            w[2] * J.xz + w[0] * z - u[1] * h[2],
-            w[0] * J.xy + w[1] * x - u[2] * h[0],
-            -w[0] * y - w[1] * J.xy - u[2] * h[1],
-            trace - u[2] * h[2] + w[0] * J.yz - w[1] * J.xz,
+            trace - v_lin[0] * two_h[0] + two_w[1] * J.xz - two_w[2] * J.xy,
+            two_w[1] * J.yz + two_w[2] * y - v_lin[0] * two_h[1],
+            -two_w[1] * z - two_w[2] * J.yz - v_lin[0] * two_h[2],
+            -two_w[2] * x - two_w[0] * J.xz - v_lin[1] * two_h[0],
+            trace - v_lin[1] * two_h[1] + two_w[2] * J.xy - two_w[0] * J.yz,
+            two_w[2] * J.xz + two_w[0] * z - v_lin[1] * two_h[2],
+            two_w[0] * J.xy + two_w[1] * x - v_lin[2] * two_h[0],
+            -two_w[0] * y - two_w[1] * J.xy - v_lin[2] * two_h[1],
+            trace - v_lin[2] * two_h[2] + two_w[0] * J.yz - two_w[1] * J.xz,
         ),
     )
 
@@ -662,7 +672,7 @@ def constant9(a, i):
 def store_inertia(a, i, Y):
     """Store the inertia of a rigid body, from number i on."""
     store(a, i, Y.mass)
-    store3(a, i + 1, Y.moment)
+    store3(a, i + 1, Y.first_moment)
     store_symmetric(a, i + 4, Y.rotational)
 
 

@@ -33,7 +33,7 @@ from .algebra import (
     store_spatial,
 )
 from .lanes import load, load_simd, store, store_simd
-from .packing import clear, coupled, idx_column, increase, is_batch, nv, offset, size
+from .packing import clear, idx_column, increase, is_batch, is_coupled, nv, offset, size
 
 # --- numbers
 
@@ -59,7 +59,7 @@ def add_to_entry(r, field, k, x):
 @kernel
 def accumulate_entry(r, field, k, x):
     """Set number k of a field to x, or add x if mimic joints share velocities."""
-    if coupled(r):
+    if is_coupled(r):
         x = x + load(r.work, offset(r, field) + k)
     store(r.work, offset(r, field) + k, x)
 
@@ -97,11 +97,11 @@ def clear_sum(r, field):
 
 @kernel
 def clear_sparse(r, field):
-    """Clear a field with the sparsity of the tree before ``accumulate``.
+    """Clear a field with the sparsity of the tree before ``accumulate_element``.
 
     The workspace of a batch is private, so the entries outside the tree stay zero there.
     """
-    if coupled(r) or not is_batch(r):
+    if is_coupled(r) or not is_batch(r):
         clear_entries(r, field, size(r, field))
 
 
@@ -180,7 +180,7 @@ def add_to_force(r, field, i, f):
 @kernel
 def accumulate_force(r, field, i, f):
     """Set row i to a force, or add the force if mimic joints share velocities."""
-    if coupled(r):
+    if is_coupled(r):
         f = force_add(force(r, field, i), f)
     set_force(r, field, i, f)
 
@@ -270,8 +270,9 @@ def set_column(r, field, i, c, m):
 
 # --- matrices
 
-Matrix = namedtuple("Matrix", "start step across")
-# Offset of the first number in the workspace; from row to row; from column to column
+Matrix = namedtuple("Matrix", "start row_step column_step")
+Matrix.__doc__ = """A matrix in the workspace: element (i, j) is number
+``start + row_step * i + column_step * j`` of it."""
 
 
 @kernel
@@ -301,43 +302,43 @@ def matrix_row(r, field, i, rows, columns):
 @kernel
 def columns_from(A, k):
     """Return the columns of A from column k on."""
-    return Matrix(A.start + A.across * k, A.step, A.across)
+    return Matrix(A.start + A.column_step * k, A.row_step, A.column_step)
 
 
 @kernel
 def transpose(A):
     """Return A', the same numbers."""
-    return Matrix(A.start, A.across, A.step)
+    return Matrix(A.start, A.column_step, A.row_step)
 
 
 @kernel
 def element(r, A, i, j):
     """Return A[i, j]."""
-    return load(r.work, A.start + A.step * i + A.across * j)
+    return load(r.work, A.start + A.row_step * i + A.column_step * j)
 
 
 @kernel
 def set_element(r, A, i, j, x):
     """Set A[i, j]."""
-    store(r.work, A.start + A.step * i + A.across * j, x)
+    store(r.work, A.start + A.row_step * i + A.column_step * j, x)
 
 
 @kernel
 def add_to_element(r, A, i, j, x):
     """Add x to A[i, j]."""
-    increase(r.work, A.start + A.step * i + A.across * j, x)
+    increase(r.work, A.start + A.row_step * i + A.column_step * j, x)
 
 
 @kernel
 def set_elements3(r, A, i, j, x):
     """Set A[i, j], A[i, j + 1] and A[i, j + 2] to three numbers, in a row without gaps."""
-    store3(r.work, A.start + A.step * i + j, x)
+    store3(r.work, A.start + A.row_step * i + j, x)
 
 
 @kernel
 def elements3(r, A, i, j):
     """Return A[i, j], A[i, j + 1] and A[i, j + 2], in a row without gaps."""
-    return load3(r.work, A.start + A.step * i + j)
+    return load3(r.work, A.start + A.row_step * i + j)
 
 
 @kernel
@@ -366,47 +367,47 @@ def elements8(r, A, i, j):
 @kernel
 def elements9(r, A, i, j):
     """Return nine numbers from A[i, j] on, a 3 x 3 matrix, in rows without gaps."""
-    return load9(r.work, A.start + A.step * i + j)
+    return load9(r.work, A.start + A.row_step * i + j)
 
 
 @kernel
 def set_elements9(r, A, i, j, R):
     """Set nine numbers from A[i, j] on to a 3 x 3 matrix, in rows without gaps."""
-    store9(r.work, A.start + A.step * i + j, R)
+    store9(r.work, A.start + A.row_step * i + j, R)
 
 
 @kernel
 def elements(r, A, i, j, count):
     """Return up to ``count`` numbers from A[i, j] on, a vector; in a row without gaps."""
-    return load_simd(r.work, A.start + A.step * i + j, count)
+    return load_simd(r.work, A.start + A.row_step * i + j, count)
 
 
 @kernel
 def set_elements(r, A, i, j, count, x):
     """Set up to ``count`` numbers from A[i, j] on to a vector, in a row without gaps."""
-    store_simd(r.work, A.start + A.step * i + j, count, x)
+    store_simd(r.work, A.start + A.row_step * i + j, count, x)
 
 
 @kernel
 def add_to_elements(r, A, i, j, count, x):
     """Add a vector to up to ``count`` numbers from A[i, j] on, in a row without gaps."""
-    k = A.start + A.step * i + j
+    k = A.start + A.row_step * i + j
     store_simd(r.work, k, count, load_simd(r.work, k, count) + x)
 
 
 @kernel
 def accumulate_inertia(r, A, i, j, Y):
     """Set the ten numbers A[i, j ...], or add to them if mimic joints share velocities."""
-    k = A.start + A.step * i + j
-    if coupled(r):
+    k = A.start + A.row_step * i + j
+    if is_coupled(r):
         Y = inertia_add(load_inertia(r.work, k), Y)
     store_inertia(r.work, k, Y)
 
 
 @kernel
-def accumulate(r, A, i, j, x):
+def accumulate_element(r, A, i, j, x):
     """Set A[i, j] to x, or add x if mimic joints share velocities."""
-    k = A.start + A.step * i + A.across * j
-    if coupled(r):
+    k = A.start + A.row_step * i + A.column_step * j
+    if is_coupled(r):
         x = x + load(r.work, k)
     store(r.work, k, x)

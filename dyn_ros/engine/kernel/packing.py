@@ -82,7 +82,7 @@ nframes = _size(NFRAMES)
 
 
 @kernel
-def padded(r):
+def padded_nv(r):
     """Return nv rounded up to a multiple of ``SIMD_WIDTH``."""
     return (nv(r) + SIMD_WIDTH - 1) // SIMD_WIDTH * SIMD_WIDTH
 
@@ -118,14 +118,14 @@ def option(r, which):
 
 
 @kernel
-def fail(r, k):
+def report_small_pivot(r, k):
     """Report that velocity k may have made the result singular; ``singular.py`` decides."""
     if load(r.call_ints, STATUS) == 0:
         store(r.call_ints, STATUS, k + 1)
 
 
 @kernel
-def coupled(r):
+def is_coupled(r):
     """Return True if mimic joints couple branches of the tree."""
     return constant(r.ints, COUPLED) != 0
 
@@ -181,7 +181,7 @@ def is_last_child(r, i):
 
 
 @kernel
-def constants(i):
+def joint_floats(i):
     """Return the offset of the floats of joint i."""
     return ROWS + FLOATS_ROW * i
 
@@ -189,19 +189,19 @@ def constants(i):
 @kernel
 def joint_constant(r, i, which):
     """Return a number among the floats of joint i, such as ``RATIO``."""
-    return constant(r.floats, constants(i) + which)
+    return constant(r.floats, joint_floats(i) + which)
 
 
 @kernel
 def joint_constant3(r, i, which):
     """Return a vector among the floats of joint i, such as ``AXIS``."""
-    return constant3(r.floats, constants(i) + which)
+    return constant3(r.floats, joint_floats(i) + which)
 
 
 @kernel
 def joint_constant9(r, i, which):
     """Return a 3 x 3 matrix among the floats of joint i, such as ``PLACE``."""
-    return constant9(r.floats, constants(i) + which)
+    return constant9(r.floats, joint_floats(i) + which)
 
 
 @kernel
@@ -248,7 +248,7 @@ def _inertia(r, k):
 @kernel
 def body_inertia(r, i):
     """Return the inertia of the body of joint i, expressed in its frame, about its origin."""
-    return _inertia(r, constants(i) + INERTIA)
+    return _inertia(r, joint_floats(i) + INERTIA)
 
 
 @kernel

@@ -3,7 +3,7 @@
 """The vocabulary of kernels, which algorithms import whole.
 
     declare        kernel, subroutine, sequence
-    algebra        spatial algebra: Motion, Force, SE3, Inertia, to_child, force_cross, ...
+    algebra        spatial algebra: Motion, Force, SE3, Inertia, motion_to_child, force_cross, ...
     field_rows     access to fields: entry, vector, motion, force, placement, inertia, matrix, ...
     fields         the fields and options that several algorithms share: Q, V, A, TAU_IN, F_EXT, ...
     joints         joint placements and motion subspaces: joint_placement, add_subspace_times, ...
@@ -14,6 +14,10 @@ The docstring of a kernel ends with the fields that it reads and does not write 
 that it writes, by the names of their constants. Those of the kernels that it calls are included,
 unless the docstring says ``calls``. Names in lower case are arguments. The sines and cosines of
 joints are part of Q.
+
+Velocity k is coordinate k of v, a degree of freedom. Its parent is the velocity before it on the
+way to the root, of the same joint or of an ancestor. Row 0 of a field with rows for joints belongs
+to the universe. docs/coordinates.md explains the symbols.
 """
 
 from ..machine_code.declare import kernel as kernel
@@ -49,9 +53,12 @@ from .algebra import force_moved as force_moved
 from .algebra import force_rotated as force_rotated
 from .algebra import force_scale as force_scale
 from .algebra import force_sub as force_sub
+from .algebra import force_to_child as force_to_child
+from .algebra import force_to_parent as force_to_parent
 from .algebra import inertia_add as inertia_add
 from .algebra import inertia_moved as inertia_moved
 from .algebra import inertia_rotated as inertia_rotated
+from .algebra import inertia_times as inertia_times
 from .algebra import inverse as inverse
 from .algebra import lift3 as lift3
 from .algebra import lift9 as lift9
@@ -64,13 +71,13 @@ from .algebra import load_inertia as load_inertia
 from .algebra import load_motion as load_motion
 from .algebra import load_se3 as load_se3
 from .algebra import load_symmetric as load_symmetric
-from .algebra import momentum as momentum
 from .algebra import motion_add as motion_add
 from .algebra import motion_cross as motion_cross
 from .algebra import motion_moved as motion_moved
 from .algebra import motion_rotated as motion_rotated
 from .algebra import motion_scale as motion_scale
 from .algebra import motion_sub as motion_sub
+from .algebra import motion_to_child as motion_to_child
 from .algebra import motion_to_parent as motion_to_parent
 from .algebra import power as power
 from .algebra import product as product
@@ -90,14 +97,12 @@ from .algebra import store_spatial as store_spatial
 from .algebra import store_symmetric as store_symmetric
 from .algebra import sub as sub
 from .algebra import symmetric_add as symmetric_add
-from .algebra import symmetric_size as symmetric_size
+from .algebra import symmetric_norm_bound as symmetric_norm_bound
 from .algebra import symmetric_times as symmetric_times
-from .algebra import to_child as to_child
-from .algebra import to_parent as to_parent
 from .algebra import transposed as transposed
 from .algebra import zero3 as zero3
 from .field_rows import Matrix as Matrix
-from .field_rows import accumulate as accumulate
+from .field_rows import accumulate_element as accumulate_element
 from .field_rows import accumulate_entry as accumulate_entry
 from .field_rows import accumulate_force as accumulate_force
 from .field_rows import accumulate_inertia as accumulate_inertia
@@ -224,9 +229,6 @@ from .packing import clear_padding as clear_padding
 from .packing import column_before as column_before
 from .packing import connecting_frame as connecting_frame
 from .packing import connecting_frame_above as connecting_frame_above
-from .packing import constants as constants
-from .packing import coupled as coupled
-from .packing import fail as fail
 from .packing import frame_inertia as frame_inertia
 from .packing import frame_joint as frame_joint
 from .packing import frame_parent as frame_parent
@@ -239,10 +241,12 @@ from .packing import idx_q as idx_q
 from .packing import idx_v as idx_v
 from .packing import increase as increase
 from .packing import is_batch as is_batch
+from .packing import is_coupled as is_coupled
 from .packing import is_last_child as is_last_child
 from .packing import joint_constant as joint_constant
 from .packing import joint_constant3 as joint_constant3
 from .packing import joint_constant9 as joint_constant9
+from .packing import joint_floats as joint_floats
 from .packing import kind as kind
 from .packing import nallcolumns as nallcolumns
 from .packing import ncolumns as ncolumns
@@ -252,9 +256,10 @@ from .packing import njoints as njoints
 from .packing import nv as nv
 from .packing import offset as offset
 from .packing import option as option
-from .packing import padded as padded
+from .packing import padded_nv as padded_nv
 from .packing import parent as parent
 from .packing import ratio as ratio
+from .packing import report_small_pivot as report_small_pivot
 from .packing import size as size
 from .packing import unit_motion as unit_motion
 from .packing import velocity_end as velocity_end

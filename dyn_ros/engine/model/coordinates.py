@@ -48,13 +48,16 @@ def velocity_joints(model: Structure) -> list[int]:
     return [i for i, nv in enumerate(model.nvs) for _ in range(nv)]
 
 
-def is_actuated(model: Structure) -> NDArray[np.bool_]:
-    """Return True for each velocity of a joint with one coordinate, (nv,)."""
+def has_single_coordinate(model: Structure) -> NDArray[np.bool_]:
+    """Return a mask, (nv,): True for each velocity of a joint with exactly one coordinate.
+
+    It is True with or without a motor.
+    """
     return np.array([model.nvs[i] == 1 for i in velocity_joints(model)], bool)
 
 
 def is_linear(model: Structure) -> NDArray[np.bool_]:
-    """Return True for each velocity that is a length per time, (nv,)."""
+    """Return a mask, (nv,): True for each velocity that is a length per time."""
     linear = np.zeros(model.nv, bool)
     for joint in joint_slices(model):
         linear[joint.v][: _LINEAR_COUNTS.get(joint.kind, 0)] = True

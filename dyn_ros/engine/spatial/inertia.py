@@ -33,10 +33,10 @@ _TRIANGLE_TOLERANCE = 1e-9  # excess of the largest principal moment, relative t
 def _about_com(Y: al.Inertia) -> _Body:
     """Convert a kernel's inertia, about the frame's origin, to mass, center of mass and inertia."""
     if Y.mass == 0.0:
-        if any(Y.moment):
-            raise ValueError(f"expected a zero first moment for mass 0, got {Y.moment} kg m")
+        if any(Y.first_moment):
+            raise ValueError(f"expected a zero first moment for mass 0, got {Y.first_moment} kg m")
         return _Body(0.0, _ORIGIN, Y.rotational)
-    com = tuple(h / Y.mass for h in Y.moment)
+    com = tuple(h / Y.mass for h in Y.first_moment)
     to_com = al.scale(-1.0, com)
     return _Body(Y.mass, com, al.inertia_moved(to_com, Y).rotational)
 
@@ -177,7 +177,7 @@ class Inertia(Value):
     def __mul__(self, motion: Motion) -> Force:
         if not isinstance(motion, Motion):
             return NotImplemented
-        return Force._of(al.momentum(self._about_point(_ORIGIN), motion._tuple))
+        return Force._of(al.inertia_times(self._about_point(_ORIGIN), motion._tuple))
 
     def _placed(self, X: al.SE3) -> Inertia:
         m, c, S = self._tuple

@@ -174,4 +174,4 @@ class Force(_Vector):
         return al.power(self._tuple, require_type("motion", motion, Motion)._tuple)
 
     def _placed(self, X: al.SE3) -> Force:
-        return Force._of(al.to_parent(X, self._tuple))
+        return Force._of(al.force_to_parent(X, self._tuple))

@@ -18,7 +18,7 @@ from ...engine.algorithms import normal_equations
 from ...engine.algorithms.regressors.normal_equations import assemble
 from ...engine.call.data import Data
 from ...engine.kernel.types import Array
-from ...engine.model.coordinates import JointSlices, is_actuated, joint_slices
+from ...engine.model.coordinates import JointSlices, has_single_coordinate, joint_slices
 from ...engine.model.model import Model
 from .filtering import REST_SPEED_RATIO, Segment, settling_samples
 from .numerics import (
@@ -62,7 +62,7 @@ def cutoff_from_torques(
     margin = settling_samples(rate, max(lowest, first * _CUTOFF_RATIOS[-1]))
     pieces = _pieces([(segment.start + margin, segment.stop - margin) for segment in segments])
     step = 1 + sum(map(len, pieces)) // REGRESSION_SAMPLES
-    if not is_actuated(model).all() or len(pieces) < FOLDS // 2:
+    if not has_single_coordinate(model).all() or len(pieces) < FOLDS // 2:
         return first
 
     joints, windows = list(joint_slices(model)), _windows(pieces, margin)

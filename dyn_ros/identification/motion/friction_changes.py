@@ -12,7 +12,7 @@ import numpy as np
 from ...engine.algorithms.dynamics.friction import without_friction
 from ...engine.kernel.types import Array
 from ...engine.model import Model
-from ...engine.model.coordinates import is_actuated
+from ...engine.model.coordinates import has_single_coordinate
 from .numerics import ROUNDOFF
 
 _REST_SPEED = 0.01  # rad/s or m/s; a joint that is never faster is at rest
@@ -63,7 +63,7 @@ def possible_friction_changes(
         [np.zeros(0)] * model.nv,
         np.full(model.nv, float(len(v))),
     )
-    for k in np.flatnonzero(is_actuated(model)).tolist() if friction is not False else ():
+    for k in np.flatnonzero(has_single_coordinate(model)).tolist() if friction is not False else ():
         direction_counts = [
             int((moves[:, k] & (sign * v[:, k] > 0.0)).sum()) for sign in (1.0, -1.0)
         ]

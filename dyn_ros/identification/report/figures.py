@@ -15,7 +15,7 @@ from ...engine.algorithms import frame_placements, joint_friction, rnea
 from ...engine.call.data import Data
 from ...engine.kernel.types import Array
 from ...engine.model import Model
-from ...engine.model.coordinates import is_actuated
+from ...engine.model.coordinates import has_single_coordinate
 from ...engine.model.parameters import pseudo_inertia
 from ...recordings.tables.row_selection import MAX_GAP_PERIODS
 from ..equation_sums import eliminations
@@ -325,7 +325,7 @@ def friction_figures(result: Identification) -> Iterator[Any]:
     rigid += model.drives.rotor_torque(samples.a)
     residual = samples.tau - rigid
     residual -= contact_torques(result, samples, samples.tau - result.torque(samples))
-    for k in np.flatnonzero(is_actuated(model)).tolist():
+    for k in np.flatnonzero(has_single_coordinate(model)).tolist():
         joint = result.joints[k]
         figure = graph.Figure(
             graph.Scatter(

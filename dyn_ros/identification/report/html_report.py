@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.kernel.types import Array
-from ...engine.model.coordinates import is_actuated
+from ...engine.model.coordinates import has_single_coordinate
 from ..result import Identification, JointResult
 from . import figures
 
@@ -190,7 +190,7 @@ def _gyration_radii(moments: Array) -> Array:
 def _friction_table(result: Identification) -> SimpleNamespace | None:
     """Return columns, and rows of values before and after of actuated joints; None without any."""
     model, identified = result.model, result.identified
-    indices, zero = np.flatnonzero(is_actuated(model)).tolist(), np.zeros(model.nv)
+    indices, zero = np.flatnonzero(has_single_coordinate(model)).tolist(), np.zeros(model.nv)
     pairs = {
         "damping": (model.damping, identified.damping),
         "Coulomb friction": (model.friction, identified.friction),

@@ -13,7 +13,7 @@ from rclpy.parameter import Parameter
 from std_msgs.msg import Float64MultiArray
 
 from dyn_ros.engine.kernel.types import Array
-from dyn_ros.engine.model.coordinates import is_actuated
+from dyn_ros.engine.model.coordinates import has_single_coordinate
 
 from ...cdr.template import Template
 from ...states.joint_states import Rejected
@@ -156,6 +156,6 @@ class Command:
 def _actuated_rows(robot: RobotContext) -> tuple[list[int], list[str]]:
     """Return the published rows of joints with one coordinate, and their names."""
     model = robot.model
-    single = is_actuated(model)
+    single = has_single_coordinate(model)
     rows = [row for row in np.arange(model.nv)[robot.rows].tolist() if single[row]]
     return rows, [model.velocity_names[row] for row in rows]

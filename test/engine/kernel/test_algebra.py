@@ -84,8 +84,8 @@ def test_cross_products_and_their_duality():
 
 def test_frames():
     X = al.SE3(tuple(R.ravel()), tuple(p))
-    close(six(al.to_child(X, motion(v))), child_from_parent(R, p) @ v)
-    close(six(al.to_parent(X, force(f))), child_from_parent(R, p).T @ f)
+    close(six(al.motion_to_child(X, motion(v))), child_from_parent(R, p) @ v)
+    close(six(al.force_to_parent(X, force(f))), child_from_parent(R, p).T @ f)
     close(six(al.motion_moved(tuple(p), motion(v))), child_from_parent(np.eye(3), p) @ v)
     close(six(al.force_moved(tuple(p), force(f))), child_from_parent(np.eye(3), p).T @ f)
     Y = al.compose(X, X)
@@ -118,13 +118,16 @@ def test_a_quaternion_of_any_length_is_a_rotation(length):
 
 def test_rigid_inertias():
     (Y, matrix), (Z, other) = random_inertia(), random_inertia()
-    close(six(al.momentum(Y, motion(v))), matrix @ v)
-    close(six(al.momentum(al.inertia_add(Y, Z), motion(v))), (matrix + other) @ v)
+    close(six(al.inertia_times(Y, motion(v))), matrix @ v)
+    close(six(al.inertia_times(al.inertia_add(Y, Z), motion(v))), (matrix + other) @ v)
     moved = child_from_parent(np.eye(3), p)
-    close(six(al.momentum(al.inertia_moved(tuple(p), Y), motion(v))), moved.T @ matrix @ moved @ v)
+    close(
+        six(al.inertia_times(al.inertia_moved(tuple(p), Y), motion(v))),
+        moved.T @ matrix @ moved @ v,
+    )
     turned = child_from_parent(R, np.zeros(3))
     close(
-        six(al.momentum(al.inertia_rotated(tuple(R.ravel()), Y), motion(v))),
+        six(al.inertia_times(al.inertia_rotated(tuple(R.ravel()), Y), motion(v))),
         turned.T @ matrix @ turned @ v,
     )
     close(articulated_matrix(al.articulated(Y)), matrix)

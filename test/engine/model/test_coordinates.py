@@ -9,8 +9,8 @@ import pytest
 
 import dyn_ros
 from dyn_ros.engine.model.coordinates import (
+    has_single_coordinate,
     independent_joint_indices,
-    is_actuated,
     is_linear,
     joint_slices,
     single_coordinate_joints,
@@ -59,7 +59,7 @@ def test_joints_and_their_coordinates(model):
         name: i for name, i in independent_joint_indices(model).items() if model.nvs[i] == 1
     }
     rows = [model.idx_v[i] for i in single_coordinate_joints(model).values()]
-    assert np.flatnonzero(is_actuated(model)).tolist() == rows
+    assert np.flatnonzero(has_single_coordinate(model)).tolist() == rows
     for slices in joint_slices(model):
         names = model.velocity_names[slices.v]
         assert all(name.startswith(slices.name) for name in names)
@@ -70,7 +70,7 @@ def test_a_spherical_joint_has_angles_only():
     arm = MODELS[None]
     model = arm.append(arm, arm.tree.root_link, joint="spherical", name="ball", prefix="b/")
     ball = next(slices for slices in joint_slices(model) if slices.kind == "spherical")
-    assert not is_linear(model)[ball.v].any() and not is_actuated(model)[ball.v].any()
+    assert not is_linear(model)[ball.v].any() and not has_single_coordinate(model)[ball.v].any()
     assert ball.q.stop - ball.q.start == 4 and "ball" not in single_coordinate_joints(model)
 
 

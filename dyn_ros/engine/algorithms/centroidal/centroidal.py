@@ -60,7 +60,7 @@ def locate_com(r):
     Reads ORIGIN, COMPOSITE; writes COM, MASS, IG.
     """
     Y = crba.composite(r, 0)
-    c = com.store_com(r, Y.mass, Y.moment)
+    c = com.store_com(r, Y.mass, Y.first_moment)
     about_com = inertia_moved(scale(-1.0, c), Y).rotational
     crba.set_inertia_matrix(r, IG, 0, Inertia(Y.mass, zero3(c[0]), about_com))
     return c
@@ -69,7 +69,7 @@ def locate_com(r):
 @kernel
 def clear_columns(r, field):
     """Clear the columns before ``accumulate_force`` if mimic joints share them. Writes field."""
-    if coupled(r):
+    if is_coupled(r):
         clear_entries(r, field, 6 * nv(r))
 
 
@@ -135,7 +135,7 @@ def dccrba_kernel(r):
     crba.sum_up(r, crba.COMPOSITE_RATE)
     c = locate_com(r)
     h = Force(zero3(c[0]), zero3(c[0]))
-    vcom = com.divided_by_mass(crba.composite_rate(r, 0).moment, crba.composite(r, 0).mass)
+    vcom = com.divided_by_mass(crba.composite_rate(r, 0).first_moment, crba.composite(r, 0).mass)
     clear_columns(r, AG)
     clear_columns(r, DAG)
     for i in range(1, njoints(r) + 1):
@@ -145,7 +145,7 @@ def dccrba_kernel(r):
         for d in range(ncolumns(r, i)):
             dS = ra.cross_column(r, i, d, v, lift(1.0, p[0]))
             f = force_moved(p, crba.composite_column(r, i, d, Y))
-            df = force_add(crba.composite_column(r, i, d, dY), momentum(Y, dS))
+            df = force_add(crba.composite_column(r, i, d, dY), inertia_times(Y, dS))
             df = force_moved(p, df)
             df = Force(df.linear, sub(df.angular, cross(vcom, f.linear)))
             k = idx_v(r, i) + d
@@ -165,7 +165,7 @@ def momentum_rate_kernel(r):
     Writes VCOM, ACOM, HG, DHG; calls sum_bodies, store_com.
     """
     bodies = com.sum_bodies(r)
-    c = scale(-1.0, com.store_com(r, bodies.mass, bodies.moment))
+    c = scale(-1.0, com.store_com(r, bodies.mass, bodies.first_moment))
     set_force(r, HG, 0, force_moved(c, bodies.momentum))
     set_force(r, DHG, 0, force_moved(c, bodies.force))
     set_vector(r, com.VCOM, 0, com.divided_by_mass(bodies.momentum.linear, bodies.mass))

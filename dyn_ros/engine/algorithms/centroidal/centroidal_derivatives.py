@@ -89,7 +89,7 @@ def momentum_column(r, i, c, Y, h):
     Reads J, PSID.
     """
     return force_add(
-        force_cross(motion_column(r, J, i, c), h), momentum(Y, motion_column(r, rc.PSID, i, c))
+        force_cross(motion_column(r, J, i, c), h), inertia_times(Y, motion_column(r, rc.PSID, i, c))
     )
 
 
@@ -113,13 +113,13 @@ def force_columns(r):
         h = rc.composite_force(r, COMPOSITE_MOMENTUM, i)
         for c in range(ncolumns(r, i)):
             S = motion_column(r, J, i, c)
-            set_column(r, rd.DFDA, i, c, momentum(Y, S))
+            set_column(r, rd.DFDA, i, c, inertia_times(Y, S))
             set_column(
                 r,
                 rd.DFDV,
                 i,
                 c,
-                force_add(coriolis_times(B, S), momentum(Y, motion_column(r, rc.DADV, i, c))),
+                force_add(coriolis_times(B, S), inertia_times(Y, motion_column(r, rc.DADV, i, c))),
             )
             set_column(
                 r,
@@ -130,7 +130,7 @@ def force_columns(r):
                     force_cross(S, f),
                     force_add(
                         coriolis_times(B, motion_column(r, rc.PSID, i, c)),
-                        momentum(Y, motion_column(r, rc.DADQ, i, c)),
+                        inertia_times(Y, motion_column(r, rc.DADQ, i, c)),
                     ),
                 ),
             )
@@ -165,7 +165,7 @@ def centroidal_derivatives_kernel(r):
     move_bodies(r)
     force_columns(r)
     Y = inertia(r, rc.COMPOSITE_INERTIA, 0)
-    com = store_com(r, Y.mass, Y.moment)
+    com = store_com(r, Y.mass, Y.first_moment)
     h = force_moved(scale(-1.0, com), force(r, COMPOSITE_MOMENTUM, 0))
     f = force_moved(scale(-1.0, com), force(r, rc.COMPOSITE_FORCE, 0))
     set_force(r, HG, 0, h)
@@ -203,7 +203,7 @@ def com_velocity_derivatives_kernel(r):
         move_columns(r, i)
         rc.velocity_columns(r, i)
         set_inertia(r, rc.COMPOSITE_INERTIA, i, Y)
-        set_force(r, COMPOSITE_MOMENTUM, i, momentum(Y, motion(r, OV, i)))
+        set_force(r, COMPOSITE_MOMENTUM, i, inertia_times(Y, motion(r, OV, i)))
     rc.clear_composites(r)
     clear_entries(r, COMPOSITE_MOMENTUM, 6)
     clear_entries(r, DVCOM_DQ, 3 * nv(r))

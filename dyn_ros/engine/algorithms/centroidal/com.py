@@ -62,13 +62,12 @@ SUBTREE_JCOM = field(
     transposed=True,
 )
 MASS_SUM = field("_mass_sum", ("rows",))  # these are sums over the bodies of a subtree
-MOMENT_SUM = field("_moment_sum", ("rows", 3))  # first moments, about the joint's origin
+FIRST_MOMENT_SUM = field("_moment_sum", ("rows", 3))  # first moments, about the joint's origin
 MOMENTUM_SUM = field("_momentum_sum", ("rows", 3))
 FORCE_SUM = field("_force_sum", ("rows", 3))
 
-Bodies = namedtuple("Bodies", "mass moment momentum force")
+Bodies = namedtuple("Bodies", "mass first_moment momentum force")
 # kg; kg m; Force; Force: totals of all bodies, about the first joint's origin
-# kg; kg m about the joint's origin; kg m/s; N
 
 
 @kernel
@@ -89,11 +88,11 @@ def sum_bodies(r):
         v = ra.body_velocity(r, i)
         a = ra.body_acceleration(r, i, v)
         p = ra.position(r, i)
-        h = momentum(Y, v)
-        f = force_add(momentum(Y, a), force_cross(v, h))
+        h = inertia_times(Y, v)
+        f = force_add(inertia_times(Y, a), force_cross(v, h))
         total = Bodies(
             total.mass + Y.mass,
-            add(total.moment, add(Y.moment, scale(Y.mass, p))),
+            add(total.first_moment, add(Y.first_moment, scale(Y.mass, p))),
             force_add(total.momentum, force_moved(p, h)),
             force_add(total.force, force_moved(p, f)),
         )
@@ -137,7 +136,7 @@ def center_of_mass_kernel(r):
     zero_unless_input(r, V)
     zero_unless_input(r, A)
     bodies = sum_bodies(r)
-    store_com(r, bodies.mass, bodies.moment)
+    store_com(r, bodies.mass, bodies.first_moment)
     set_vector(r, VCOM, 0, divided_by_mass(bodies.momentum.linear, bodies.mass))
     set_vector(r, ACOM, 0, divided_by_mass(bodies.force.linear, bodies.mass))
 
@@ -151,7 +150,7 @@ def place_subtrees(r):
 
         h = Y v,  f = Y a + v x* h
 
-    Writes MASS_SUM, MOMENT_SUM, MOMENTUM_SUM, FORCE_SUM; calls set_root_relative,
+    Writes MASS_SUM, FIRST_MOMENT_SUM, MOMENTUM_SUM, FORCE_SUM; calls set_root_relative,
     place_body_relative, body_velocity, body_acceleration.
     """
     ra.set_root_relative(r)
@@ -159,10 +158,10 @@ def place_subtrees(r):
         Y = ra.place_body_relative(r, i)
         v = ra.body_velocity(r, i)
         a = ra.body_acceleration(r, i, v)
-        h = momentum(Y, v)
-        f = force_add(momentum(Y, a), force_cross(v, h))
+        h = inertia_times(Y, v)
+        f = force_add(inertia_times(Y, a), force_cross(v, h))
         set_entry(r, MASS_SUM, i, Y.mass)
-        set_vector(r, MOMENT_SUM, i, Y.moment)
+        set_vector(r, FIRST_MOMENT_SUM, i, Y.first_moment)
         set_vector(r, MOMENTUM_SUM, i, h.linear)
         set_vector(r, FORCE_SUM, i, f.linear)
 
@@ -174,15 +173,15 @@ def sum_subtrees(r):
         m_p = m_p + m,  (m c)_p = (m c)_p + m c + m p
         h_p = h_p + h,  f_p = f_p + f
 
-    Reads FROM_PARENT; writes MASS_SUM, MOMENT_SUM, MOMENTUM_SUM, FORCE_SUM.
+    Reads FROM_PARENT; writes MASS_SUM, FIRST_MOMENT_SUM, MOMENTUM_SUM, FORCE_SUM.
     """
     for i in range(njoints(r), 0, -1):
         p = parent(r, i)
         if p > 0:
             m = entry(r, MASS_SUM, i)
-            moment = add(vector(r, MOMENT_SUM, i), scale(m, ra.from_parent(r, i)))
+            moment = add(vector(r, FIRST_MOMENT_SUM, i), scale(m, ra.from_parent(r, i)))
             add_to_entry(r, MASS_SUM, p, m)
-            add_to_vector(r, MOMENT_SUM, p, moment)
+            add_to_vector(r, FIRST_MOMENT_SUM, p, moment)
             add_to_vector(r, MOMENTUM_SUM, p, vector(r, MOMENTUM_SUM, i))
             add_to_vector(r, FORCE_SUM, p, vector(r, FORCE_SUM, i))
 
@@ -201,7 +200,7 @@ def subtree_centers_kernel(r):
     place_subtrees(r)
     sum_subtrees(r)
     for i in range(1, njoints(r) + 1):
-        m, moment = entry(r, MASS_SUM, i), vector(r, MOMENT_SUM, i)
+        m, moment = entry(r, MASS_SUM, i), vector(r, FIRST_MOMENT_SUM, i)
         h, f = vector(r, MOMENTUM_SUM, i), vector(r, FORCE_SUM, i)
         v = motion(r, ra.BODY_VELOCITY, i)
         a = motion(r, ra.BODY_ACCELERATION, i)
@@ -280,7 +279,7 @@ def subtree_com_jacobian_kernel(r):
     Y = composite(r, first)
     for i in range(first + 1, subtree_end(r, first)):
         subtree_columns(r, i, Y.mass, SUBTREE_JCOM)
-    p = add(ra.position(r, first), divided_by_mass(Y.moment, Y.mass))
+    p = add(ra.position(r, first), divided_by_mass(Y.first_moment, Y.mass))
     i = first
     while i > 0:
         ancestor_columns(r, i, p, SUBTREE_JCOM)

@@ -146,7 +146,7 @@ def eliminate_projected(r):
         )
         Y = inertia(r, COMPOSITE, i)
         set_motion(r, aba.LINK_ACCELERATION, i, a)
-        set_force(r, FORCE, i, force_add(force(r, aba.BIAS_FORCE, i), momentum(Y, a)))
+        set_force(r, FORCE, i, force_add(force(r, aba.BIAS_FORCE, i), inertia_times(Y, a)))
     transmit_inward(r, aba.BIAS_TORQUE)
     for k in range(nv(r)):
         set_entry(r, aba.BIAS_TORQUE, k, entry(r, TAU_IN, k) - entry(r, aba.BIAS_TORQUE, k))
@@ -201,7 +201,7 @@ def accelerate_projected(r):
 @kernel
 def last_velocity(r, i):
     """Return the velocity at which the path from joint i to the root starts."""
-    return nv(r) - 1 if coupled(r) else idx_v(r, i) + ncolumns(r, i) - 1
+    return nv(r) - 1 if is_coupled(r) else idx_v(r, i) + ncolumns(r, i) - 1
 
 
 @kernel

@@ -177,7 +177,7 @@ def invariant_columns(r):
 
     If all contacts are with the world and in LOCAL, no result depends on the first joint's pose.
     """
-    if coupled(r):
+    if is_coupled(r):
         return 0
     for n in range(packed.ncontacts(r)):
         if packed.body(r, n, 1) > 0 or packed.axes_of(r, n) != contact_rows.LOCAL:
@@ -300,7 +300,7 @@ def outward_impact(r):
         set_motion(r, OV, i, v)
         set_motion(r, OA_GF, i, a)
         set_inertia(r, rc.COMPOSITE_INERTIA, i, Y)
-        set_force(r, rc.COMPOSITE_FORCE, i, momentum(Y, a))
+        set_force(r, rc.COMPOSITE_FORCE, i, inertia_times(Y, a))
 
 
 @kernel

@@ -69,7 +69,7 @@ def first_in_branch(r, j, k, stop):
 @kernel
 def root_matrix(r):
     """Return V, (nv, nv)."""
-    return matrix_of_width(r, ROOT, padded(r))
+    return matrix_of_width(r, ROOT, padded_nv(r))
 
 
 @kernel

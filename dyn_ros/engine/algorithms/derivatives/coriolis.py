@@ -40,7 +40,9 @@ def coriolis_matrix_kernel(r):
         move_columns(r, i)
         v = motion(r, OV, i)
         set_inertia(r, rc.COMPOSITE_INERTIA, i, Y)
-        set_coriolis(r, rc.COMPOSITE_CORIOLIS, i, coriolis_inertia(Y, v, momentum(Y, v).linear))
+        set_coriolis(
+            r, rc.COMPOSITE_CORIOLIS, i, coriolis_inertia(Y, v, inertia_times(Y, v).linear)
+        )
     rc.clear_composites(r)
     clear_sparse(r, C)
     for i in range(njoints(r), 0, -1):
@@ -48,21 +50,23 @@ def coriolis_matrix_kernel(r):
         for c in range(ncolumns(r, i)):
             k = idx_v(r, i) + c
             S = motion_column(r, J, i, c)
-            F = momentum(Y, S)
+            F = inertia_times(Y, S)
             F_rate = force_add(
-                momentum(Y, motion_column(r, DJ, i, c)),
+                inertia_times(Y, motion_column(r, DJ, i, c)),
                 force_scale(0.5, coriolis_times(B, S)),
             )
             u = scale(0.5, coriolis_transpose_times(B, S))
             for d in range(ncolumns(r, i)):
-                accumulate(r, A, idx_v(r, i) + d, k, power(F_rate, motion_column(r, J, i, d)))
+                accumulate_element(
+                    r, A, idx_v(r, i) + d, k, power(F_rate, motion_column(r, J, i, d))
+                )
             j = parent(r, i)
             while j > 0:
                 for d in range(ncolumns(r, j)):
                     n, S_d = idx_v(r, j) + d, motion_column(r, J, j, d)
                     x = power(F, motion_column(r, DJ, j, d)) + dot(u, S_d.angular)
-                    accumulate(r, A, n, k, power(F_rate, S_d))
-                    accumulate(r, A, k, n, x)
+                    accumulate_element(r, A, n, k, power(F_rate, S_d))
+                    accumulate_element(r, A, k, n, x)
                 j = parent(r, j)
     for columns in (J, DJ):
         rd.motions_in_world(r, columns, nallcolumns(r))

@@ -82,7 +82,7 @@ def store_jacobian_columns(r, i, Y):
     for c in range(ncolumns(r, i)):
         set_column(r, J, i, c, motion_moved(scale(-1.0, p), ra.subspace_column(r, i, c)))
     Y = inertia_moved(p, Y)
-    return Inertia(lift(Y.mass, p[0]), Y.moment, Y.rotational)
+    return Inertia(lift(Y.mass, p[0]), Y.first_moment, Y.rotational)
 
 
 @kernel
@@ -131,9 +131,9 @@ def store_body(r, i, acceleration, Y):
     Reads OV, acceleration; writes COMPOSITE_INERTIA, COMPOSITE_CORIOLIS, COMPOSITE_FORCE.
     """
     v = motion(r, OV, i)
-    h = momentum(Y, v)
+    h = inertia_times(Y, v)
     f = force_add(
-        momentum(Y, motion(r, acceleration, i)),
+        inertia_times(Y, motion(r, acceleration, i)),
         force_cross(v, h),
     )
     set_inertia(r, COMPOSITE_INERTIA, i, Y)

@@ -98,11 +98,11 @@ def inward(r, publishing):
         for c in range(ncolumns(r, i)):
             k = idx_v(r, i) + c
             S = motion_column(r, J, i, c)
-            Fa = momentum(Y, S)
-            Fv = force_add(coriolis_times(B, S), momentum(Y, motion_column(r, rc.DADV, i, c)))
+            Fa = inertia_times(Y, S)
+            Fv = force_add(coriolis_times(B, S), inertia_times(Y, motion_column(r, rc.DADV, i, c)))
             Fq = force_add(
                 coriolis_times(B, motion_column(r, rc.PSID, i, c)),
-                momentum(Y, motion_column(r, rc.PSIDD, i, c)),
+                inertia_times(Y, motion_column(r, rc.PSIDD, i, c)),
             )
             u = coriolis_transpose_times(B, S)
             if publishing:
@@ -110,11 +110,11 @@ def inward(r, publishing):
             for d in range(ncolumns(r, i)):
                 n, S_d = idx_v(r, i) + d, motion_column(r, J, i, d)
                 if publishing and d <= c:
-                    accumulate(r, H, n, k, power(Fa, S_d))
+                    accumulate_element(r, H, n, k, power(Fa, S_d))
                 if publishing and d < c:
-                    accumulate(r, H, k, n, power(Fa, S_d))
-                accumulate(r, dq, n, k, power(Fq, S_d))
-                accumulate(r, dv, n, k, power(Fv, S_d))
+                    accumulate_element(r, H, k, n, power(Fa, S_d))
+                accumulate_element(r, dq, n, k, power(Fq, S_d))
+                accumulate_element(r, dv, n, k, power(Fv, S_d))
             Fq = force_add(Fq, force_cross(S, f))
             if publishing:
                 set_column(r, DFDA, i, c, Fa)
@@ -125,15 +125,15 @@ def inward(r, publishing):
                 n, S_d = idx_v(r, j) + d, motion_column(r, J, j, d)
                 x = power(Fa, S_d)
                 if publishing:
-                    accumulate(r, H, n, k, x)
-                accumulate(r, dq, n, k, power(Fq, S_d))
-                accumulate(r, dv, n, k, power(Fv, S_d))
+                    accumulate_element(r, H, n, k, x)
+                accumulate_element(r, dq, n, k, power(Fq, S_d))
+                accumulate_element(r, dv, n, k, power(Fv, S_d))
                 if publishing:
-                    accumulate(r, H, k, n, x)
+                    accumulate_element(r, H, k, n, x)
                 psid, psidd = motion_column(r, rc.PSID, j, d), motion_column(r, rc.PSIDD, j, d)
-                accumulate(r, dq, k, n, power(Fa, psidd) + dot(u, psid.angular))
+                accumulate_element(r, dq, k, n, power(Fa, psidd) + dot(u, psid.angular))
                 dAdv = motion_column(r, rc.DADV, j, d)
-                accumulate(r, dv, k, n, power(Fa, dAdv) + dot(u, S_d.angular))
+                accumulate_element(r, dv, k, n, power(Fa, dAdv) + dot(u, S_d.angular))
                 j, d = column_before(r, j, d)
     if publishing:
         for k in range(nv(r)):
@@ -233,17 +233,17 @@ def inward_at_rest(r, field):
         for c in range(ncolumns(r, i)):
             k = idx_v(r, i) + c
             S = motion_column(r, J, i, c)
-            Fa, Fq = momentum(Y, S), momentum(Y, motion_column(r, rc.PSIDD, i, c))
+            Fa, Fq = inertia_times(Y, S), inertia_times(Y, motion_column(r, rc.PSIDD, i, c))
             for d in range(ncolumns(r, i)):
-                accumulate(r, dq, idx_v(r, i) + d, k, power(Fq, motion_column(r, J, i, d)))
+                accumulate_element(r, dq, idx_v(r, i) + d, k, power(Fq, motion_column(r, J, i, d)))
             Fq = force_add(Fq, force_cross(S, f))
             set_column(r, DFDQ, i, c, Fq)
             j = parent(r, i)
             while j > 0:
                 for d in range(ncolumns(r, j)):
                     n = idx_v(r, j) + d
-                    accumulate(r, dq, n, k, power(Fq, motion_column(r, J, j, d)))
-                    accumulate(r, dq, k, n, power(Fa, motion_column(r, rc.PSIDD, j, d)))
+                    accumulate_element(r, dq, n, k, power(Fq, motion_column(r, J, j, d)))
+                    accumulate_element(r, dq, k, n, power(Fa, motion_column(r, rc.PSIDD, j, d)))
                 j = parent(r, j)
 
 
@@ -264,7 +264,7 @@ def static_derivatives(r, field):
         for c in range(ncolumns(r, i)):
             set_column(r, rc.PSIDD, i, c, motion_cross(oa, motion_column(r, J, i, c)))
         set_inertia(r, rc.COMPOSITE_INERTIA, i, Y)
-        set_force(r, rc.COMPOSITE_FORCE, i, momentum(Y, oa))
+        set_force(r, rc.COMPOSITE_FORCE, i, inertia_times(Y, oa))
         rc.subtract_external_force(r, i)
     inward_at_rest(r, field)
     for columns in (J, rc.PSIDD):

@@ -103,7 +103,7 @@ def outer_column(r, i, c):
     Y = inertia(r, rc.COMPOSITE_INERTIA, i)
     B = coriolis(r, rc.COMPOSITE_CORIOLIS, i)
     S, psid = motion_column(r, J, i, c), motion_column(r, rc.PSID, i, c)
-    D = coriolis_add(coriolis_rate(B, S), coriolis_inertia(Y, psid, momentum(Y, psid).linear))
+    D = coriolis_add(coriolis_rate(B, S), coriolis_inertia(Y, psid, inertia_times(Y, psid).linear))
     return Outer(
         S,
         force_column(r, rd.DFDA, i, c),
@@ -126,18 +126,18 @@ def forces(r, d, j, b, one_joint):
     Reads J, PSID, PSIDD, DADV.
     """
     S, psid = motion_column(r, J, j, b), motion_column(r, rc.PSID, j, b)
-    turned, rate = force_cross(psid, d.Fa), momentum(d.P, psid)
+    turned, rate = force_cross(psid, d.Fa), inertia_times(d.P, psid)
     F3 = force_sub(turned, rate)
     F3 = Force(F3.linear, add(F3.angular, cross(S.angular, d.u)))
-    F5 = force_add(coriolis_times(d.D, S), momentum(d.P, motion_column(r, rc.DADV, j, b)))
+    F5 = force_add(coriolis_times(d.D, S), inertia_times(d.P, motion_column(r, rc.DADV, j, b)))
     if one_joint:
-        F5 = momentum(d.Y, motion_cross(d.S, S))
+        F5 = inertia_times(d.Y, motion_cross(d.S, S))
     F6 = force_add(force_add(turned, rate), force_cross(S, d.Fv))
     F7 = force_add(
         force_add(coriolis_times(d.D, psid), force_cross(S, d.Fq)),
-        momentum(d.P, motion_column(r, rc.PSIDD, j, b)),
+        inertia_times(d.P, motion_column(r, rc.PSIDD, j, b)),
     )
-    F1, F2 = force_cross(S, d.Fa), momentum(d.P, S)
+    F1, F2 = force_cross(S, d.Fa), inertia_times(d.P, S)
     return Forces(F1, F2, F3, coriolis_transpose_times(d.D, S), F5, F6, F7, force_sub(F1, F2))
 
 

@@ -51,7 +51,7 @@ def outward_velocities(r):
     for i in range(1, njoints(r) + 1):
         Y = ra.place_body(r, i)
         v = ra.body_velocity(r, i)
-        pA = force_cross(v, momentum(Y, v))
+        pA = force_cross(v, inertia_times(Y, v))
         if has_input(r, F_EXT):
             R = rotation(r, ra.ROTATION, i)
             pA = force_sub(pA, force_rotated(R, external_force(r, i)))
@@ -130,7 +130,7 @@ def articulated_body_inertia(r, i):
     Reads COMPOSITE, CHILDREN; writes CARRIED_MASS, CARRIED_INERTIA.
     """
     Y = articulated(inertia(r, COMPOSITE, i))
-    store_carried(r, i, Y.linear.xx, symmetric_size(Y.angular))
+    store_carried(r, i, Y.linear.xx, symmetric_norm_bound(Y.angular))
     if has_child(r, i):
         Y = articulated_add(Y, articulated_inertia(r, CHILDREN, i))
     return Y
@@ -149,7 +149,7 @@ def eliminate(r, i, c, Y):
     U_k, size = articulated_column(r, i, c, Y)
     d = ra.dot_column(r, i, c, U_k) + armature(r, k)
     if not all_above(d, MIN_RELIABLE_PIVOT * size):
-        fail(r, k)
+        report_small_pivot(r, k)
     d = 1.0 / d
     set_force(r, U, k, U_k)
     set_entry(r, DINV, k, d)

@@ -105,7 +105,8 @@ def add_behind(r, i, j, c):
         r,
         BEHIND_SIZE,
         k,
-        dot(S.linear, S.linear) * Y.mass + dot(S.angular, S.angular) * symmetric_size(Y.rotational),
+        dot(S.linear, S.linear) * Y.mass
+        + dot(S.angular, S.angular) * symmetric_norm_bound(Y.rotational),
     )
     for d in range(ncolumns(r, j)):
         add_to_element(r, H, idx_v(r, j) + d, k, ra.dot_column(r, j, d, F))
@@ -152,7 +153,7 @@ def eliminate_behind(r, k, Y):
     n, H = nv(r), matrix(r, BEHIND_M)
     d, size = element(r, H, k, k), entry(r, BEHIND_SIZE, k)
     if not all_above(d, MIN_RELIABLE_PIVOT * size):
-        fail(r, k)
+        report_small_pivot(r, k)
     s = select_above(d, MAX_ROUNDING_ERROR * size, 1.0 / d, 0.0)
     F = force(r, BEHIND_F, k)
     for a in range(n):

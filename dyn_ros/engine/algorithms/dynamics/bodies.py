@@ -44,7 +44,7 @@ def joint_velocity(r, i):
     Reads V, LIMI; writes JOINT_V.
     """
     X = placement(r, LIMI, i)
-    v = to_child(X, motion(r, JOINT_V, parent(r, i)))
+    v = motion_to_child(X, motion(r, JOINT_V, parent(r, i)))
     v = add_subspace_times(r, i, v, V)
     set_motion(r, JOINT_V, i, v)
     return v
@@ -59,7 +59,7 @@ def store_in_world(r, field, i, f):
     Reads OMI; writes field.
     """
     X = placement(r, OMI, i)
-    set_force(r, field, i, to_parent(X, f))
+    set_force(r, field, i, force_to_parent(X, f))
 
 
 @kernel
@@ -73,7 +73,7 @@ def body_momenta_kernel(r):
     place_all(r)
     clear_entries(r, JOINT_V, 6)
     for i in range(1, njoints(r) + 1):
-        h = momentum(body_inertia(r, i), joint_velocity(r, i))
+        h = inertia_times(body_inertia(r, i), joint_velocity(r, i))
         set_force(r, H, i, h)
         store_in_world(r, OH, i, h)
 
@@ -119,7 +119,7 @@ def store_kinetic(r):
     twice = lift(0.0, entry(r, JOINT_V, 0))
     for i in range(1, njoints(r) + 1):
         v = joint_velocity(r, i)
-        twice = twice + power(momentum(body_inertia(r, i), v), v)
+        twice = twice + power(inertia_times(body_inertia(r, i), v), v)
     set_entry(r, KINETIC, 0, 0.5 * add_rotors(r, twice))
 
 
@@ -135,7 +135,7 @@ def store_potential(r):
     total = lift(0.0, entry(r, OMI, 0))
     for i in range(1, njoints(r) + 1):
         X, Y = placement(r, OMI, i), body_inertia(r, i)
-        moment = add(scale(Y.mass, X.translation), rotate(X.rotation, Y.moment))
+        moment = add(scale(Y.mass, X.translation), rotate(X.rotation, Y.first_moment))
         total = total - dot(g, moment)
     set_entry(r, POTENTIAL, 0, total)
 

@@ -71,7 +71,7 @@ def diagonal_sizes(r):
                 DIAGONAL_SIZE,
                 idx_v(r, i) + c,
                 dot(S.linear, S.linear) * Y.mass
-                + dot(S.angular, S.angular) * symmetric_size(Y.rotational),
+                + dot(S.angular, S.angular) * symmetric_norm_bound(Y.rotational),
             )
 
 
@@ -94,7 +94,7 @@ def factor(r):
     for k in range(nv(r) - 1, -1, -1):
         d = pivot(r, k)
         if not all_above(d, MIN_RELIABLE_PIVOT * entry(r, DIAGONAL_SIZE, k)):
-            fail(r, k)
+            report_small_pivot(r, k)
         i = velocity_parent(r, k)
         while i >= 0:
             a = element(r, F, k, i) / d

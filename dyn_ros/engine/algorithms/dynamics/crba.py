@@ -54,11 +54,11 @@ def composite_column(r, i, c, Y):
     """
     if kind(r, i) == REVOLUTE:
         u = ra.root_axis(r, i)
-        return Force(cross(u, Y.moment), symmetric_times(Y.rotational, u))
+        return Force(cross(u, Y.first_moment), symmetric_times(Y.rotational, u))
     if kind(r, i) == PRISMATIC:
         u = ra.root_axis(r, i)
-        return Force(scale(Y.mass, u), cross(Y.moment, u))
-    return momentum(Y, motion(r, ra.COLUMNS, idx_column(r, i) + c))
+        return Force(scale(Y.mass, u), cross(Y.first_moment, u))
+    return inertia_times(Y, motion(r, ra.COLUMNS, idx_column(r, i) + c))
 
 
 @kernel
@@ -93,15 +93,15 @@ def inertia_matrix(r):
             k = idx_v(r, i) + c
             F = composite_column(r, i, c, Y)
             for d in range(ncolumns(r, i)):
-                accumulate(r, H, idx_v(r, i) + d, k, ra.dot_column(r, i, d, F))
+                accumulate_element(r, H, idx_v(r, i) + d, k, ra.dot_column(r, i, d, F))
             j = i
             while parent(r, j) > 0:
                 F = force_moved(ra.from_parent(r, j), F)
                 j = parent(r, j)
                 for d in range(ncolumns(r, j)):
                     x = ra.dot_column(r, j, d, F)
-                    accumulate(r, H, idx_v(r, j) + d, k, x)
-                    accumulate(r, H, k, idx_v(r, j) + d, x)
+                    accumulate_element(r, H, idx_v(r, j) + d, k, x)
+                    accumulate_element(r, H, k, idx_v(r, j) + d, x)
     for k in range(nv(r)):
         add_to_element(r, H, k, k, armature(r, k))
 
@@ -152,7 +152,7 @@ def inertia_rate(Y, v):
 
     Y is a sum of m (x.x - x x') over particles, whose rate contains x dx/dt twice.
     """
-    S, h, u = Y.rotational, Y.moment, v.linear
+    S, h, u = Y.rotational, Y.first_moment, v.linear
     W = product(skew(v.angular), (S.xx, S.xy, S.xz, S.xy, S.yy, S.yz, S.xz, S.yz, S.zz))
     d = 2.0 * dot(u, h)
     return Inertia(

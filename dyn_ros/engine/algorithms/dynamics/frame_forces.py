@@ -27,13 +27,6 @@ WRENCHES = field("_wrenches", ("nframes", 6))  # wrench on each link, expressed 
 
 
 @kernel
-def force_to_child(X, f):
-    """Transform a force from the parent frame to the child frame placed at X."""
-    moment = sub(f.angular, cross(X.translation, f.linear))
-    return Force(rotate_inverse(X.rotation, f.linear), rotate_inverse(X.rotation, moment))
-
-
-@kernel
 def link_force(r, n):
     """Return the force that moves the link of frame n itself, expressed in the joint that moves it.
 
@@ -46,7 +39,7 @@ def link_force(r, n):
     f = body_force(Y, v, a)
     if has_input(r, WRENCHES):
         wrench = force(r, WRENCHES, n)
-        return force_sub(f, to_parent(frame_placement(r, n), wrench))
+        return force_sub(f, force_to_parent(frame_placement(r, n), wrench))
     if has_input(r, F_EXT) and frame_joint(r, n) > 0:
         return force_sub(f, external_force(r, frame_joint(r, n)))
     return f
@@ -68,7 +61,7 @@ def frame_forces_kernel(r):
         if above >= 0:
             f = force(r, FRAME_F, n)
             if frame_joint(r, n) > 0:
-                f = to_parent(placement(r, LIMI, frame_joint(r, n)), f)
+                f = force_to_parent(placement(r, LIMI, frame_joint(r, n)), f)
             add_to_force(r, FRAME_F, above, f)
     for n in range(nframes(r) - 1, -1, -1):  # links first, which follow their joints
         f = force(r, FRAME_F, connecting_frame(r, n))

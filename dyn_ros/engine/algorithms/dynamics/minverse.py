@@ -71,7 +71,7 @@ def force_vectors(r, A, k, count):
 @kernel
 def set_propagated(r, k, count, f):
     """Store a vector of forces in columns k, k + 1, ... Writes PROPAGATED_FORCES."""
-    columns = matrix_of_width(r, PROPAGATED_FORCES, padded(r))
+    columns = matrix_of_width(r, PROPAGATED_FORCES, padded_nv(r))
     for c in range(3):
         set_elements(r, columns, c, k, count, f.linear[c])
         set_elements(r, columns, 3 + c, k, count, f.angular[c])
@@ -88,8 +88,8 @@ def compute_root(r):
     Reads SCALED_S, SCALED_U, ROOT_OF_DINV; writes ROOT, PROPAGATED_FORCES.
     """
     V_, columns = (
-        matrix_of_width(r, ROOT, padded(r)),
-        matrix_of_width(r, PROPAGATED_FORCES, padded(r)),
+        matrix_of_width(r, ROOT, padded_nv(r)),
+        matrix_of_width(r, PROPAGATED_FORCES, padded_nv(r)),
     )
     for j in range(nv(r) - 1, -1, -1):
         end = velocity_end(r, j)
@@ -111,7 +111,7 @@ def solve_for_root(r):
 
     Reads L; writes ROOT, UNIT.
     """
-    V_ = matrix_of_width(r, ROOT, padded(r))
+    V_ = matrix_of_width(r, ROOT, padded_nv(r))
     for k in range(nv(r)):
         clear_entries(r, UNIT, nv(r))
         set_entry(r, UNIT, k, 1.0)
@@ -148,7 +148,7 @@ def add_row(r, x, y, i, c, j):
 
     Reads ROOT.
     """
-    V_ = matrix_of_width(r, ROOT, padded(r))
+    V_ = matrix_of_width(r, ROOT, padded_nv(r))
     a = elements4(r, V_, j, i)
     return (
         add_scaled_four(x, a, elements(r, V_, j, c, SIMD_WIDTH)),
@@ -181,7 +181,7 @@ def multiply_root(r):
 
     Reads ROOT; writes MINV.
     """
-    n, V_, Minv = nv(r), matrix_of_width(r, ROOT, padded(r)), matrix(r, MINV)
+    n, V_, Minv = nv(r), matrix_of_width(r, ROOT, padded_nv(r)), matrix(r, MINV)
     width = simd_width(r.work)
     for i in range(0, n, 4):
         for c in range(i, n, 2 * width):

@@ -25,7 +25,7 @@ P_RATE = field(
 )
 SUBTREE_MOMENTUM = field("_subtree_momentum", ("rows", 6))
 SUBTREE_MASS = field("_subtree_m", ("rows",))
-SUBTREE_MOMENT = field("_subtree_mc", ("rows", 3))  # mass times center of mass
+SUBTREE_FIRST_MOMENT = field("_subtree_mc", ("rows", 3))  # mass times center of mass
 GRAVITY_IN_JOINT = field("_fall", ("rows", 3))  # expressed in each joint's axes
 
 
@@ -35,25 +35,25 @@ def momenta_of_bodies(r, velocity):
 
         v = X v_p + S qd,  h = Y v,  g_i = R' g_p
 
-    Reads Q, velocity; writes LIMI, JOINT_V, P, SUBTREE_MOMENTUM, SUBTREE_MASS, SUBTREE_MOMENT,
-    GRAVITY_IN_JOINT.
+    Reads Q, velocity; writes LIMI, JOINT_V, P, SUBTREE_MOMENTUM, SUBTREE_MASS,
+    SUBTREE_FIRST_MOMENT, GRAVITY_IN_JOINT.
     """
     clear_entries(r, P, nv(r))
     clear_row(r, JOINT_V, 0, 6)
     clear_row(r, SUBTREE_MOMENTUM, 0, 6)
     set_entry(r, SUBTREE_MASS, 0, 0.0)
-    clear_row(r, SUBTREE_MOMENT, 0, 3)
+    clear_row(r, SUBTREE_FIRST_MOMENT, 0, 3)
     set_vector(r, GRAVITY_IN_JOINT, 0, gravity(r))
     for i in range(1, njoints(r) + 1):
         p = parent(r, i)
         X = joint_placement(r, i)
-        v = add_subspace_times(r, i, to_child(X, motion(r, JOINT_V, p)), velocity)
+        v = add_subspace_times(r, i, motion_to_child(X, motion(r, JOINT_V, p)), velocity)
         Y = body_inertia(r, i)
         set_placement(r, LIMI, i, X)
         set_motion(r, JOINT_V, i, v)
-        set_force(r, SUBTREE_MOMENTUM, i, momentum(Y, v))
+        set_force(r, SUBTREE_MOMENTUM, i, inertia_times(Y, v))
         set_entry(r, SUBTREE_MASS, i, Y.mass)
-        set_vector(r, SUBTREE_MOMENT, i, Y.moment)
+        set_vector(r, SUBTREE_FIRST_MOMENT, i, Y.first_moment)
         set_vector(
             r, GRAVITY_IN_JOINT, i, rotate_inverse(X.rotation, vector(r, GRAVITY_IN_JOINT, p))
         )
@@ -68,7 +68,7 @@ def add_momentum_to_parent(r, i, h):
     Reads LIMI; writes SUBTREE_MOMENTUM.
     """
     X = placement(r, LIMI, i)
-    add_to_force(r, SUBTREE_MOMENTUM, parent(r, i), to_parent(X, h))
+    add_to_force(r, SUBTREE_MOMENTUM, parent(r, i), force_to_parent(X, h))
 
 
 @kernel
@@ -77,12 +77,12 @@ def add_mass_to_parent(r, i, mass, moment):
 
         (m c)_p = (m c)_p + R m c + m p
 
-    Reads LIMI; writes SUBTREE_MASS, SUBTREE_MOMENT.
+    Reads LIMI; writes SUBTREE_MASS, SUBTREE_FIRST_MOMENT.
     """
     p, X = parent(r, i), placement(r, LIMI, i)
     moved = add(rotate(X.rotation, moment), scale(mass, X.translation))
     add_to_entry(r, SUBTREE_MASS, p, mass)
-    set_vector(r, SUBTREE_MOMENT, p, add(vector(r, SUBTREE_MOMENT, p), moved))
+    set_vector(r, SUBTREE_FIRST_MOMENT, p, add(vector(r, SUBTREE_FIRST_MOMENT, p), moved))
 
 
 @kernel
@@ -98,8 +98,8 @@ def momentum_of(r, velocity):
 
         p = S' h
 
-    Reads Q, velocity; writes LIMI, JOINT_V, P, SUBTREE_MOMENTUM, SUBTREE_MASS, SUBTREE_MOMENT,
-    GRAVITY_IN_JOINT.
+    Reads Q, velocity; writes LIMI, JOINT_V, P, SUBTREE_MOMENTUM, SUBTREE_MASS,
+    SUBTREE_FIRST_MOMENT, GRAVITY_IN_JOINT.
     """
     momenta_of_bodies(r, velocity)
     for i in range(njoints(r), 0, -1):
@@ -116,15 +116,15 @@ def momentum_terms_kernel(r):
         p = M v
         C' v - g = S' (w - v x* h)          w: weight; De Luca and Mattone (2005)
 
-    Reads Q, V; writes LIMI, JOINT_V, P, P_RATE, SUBTREE_MOMENTUM, SUBTREE_MASS, SUBTREE_MOMENT,
-    GRAVITY_IN_JOINT.
+    Reads Q, V; writes LIMI, JOINT_V, P, P_RATE, SUBTREE_MOMENTUM, SUBTREE_MASS,
+    SUBTREE_FIRST_MOMENT, GRAVITY_IN_JOINT.
     """
     momenta_of_bodies(r, V)
     clear_entries(r, P_RATE, nv(r))
     for i in range(njoints(r), 0, -1):
         h = force(r, SUBTREE_MOMENTUM, i)
         v = motion(r, JOINT_V, i)
-        mass, moment = entry(r, SUBTREE_MASS, i), vector(r, SUBTREE_MOMENT, i)
+        mass, moment = entry(r, SUBTREE_MASS, i), vector(r, SUBTREE_FIRST_MOMENT, i)
         g = vector(r, GRAVITY_IN_JOINT, i)
         weight = Force(scale(mass, g), cross(moment, g))
         add_subspace_transpose_times(r, i, h, P)

@@ -49,8 +49,8 @@ def newton_euler_forward(r, i, accelerated):
     """
     p, X = parent(r, i), joint_placement(r, i)
     set_placement(r, LIMI, i, X)
-    v = add_subspace_times(r, i, to_child(X, motion(r, JOINT_V, p)), V)
-    a = motion_add(to_child(X, motion(r, JOINT_A, p)), cross_subspace_times(r, i, v, V))
+    v = add_subspace_times(r, i, motion_to_child(X, motion(r, JOINT_V, p)), V)
+    a = motion_add(motion_to_child(X, motion(r, JOINT_A, p)), cross_subspace_times(r, i, v, V))
     if accelerated:
         a = add_subspace_times(r, i, a, A)
     f = body_force(body_inertia(r, i), v, a)
@@ -74,7 +74,7 @@ def transmit_forces(r, tau):
     for i in range(njoints(r), 0, -1):
         f = force(r, JOINT_F, i)
         add_subspace_transpose_times(r, i, f, tau)
-        add_to_force(r, JOINT_F, parent(r, i), to_parent(placement(r, LIMI, i), f))
+        add_to_force(r, JOINT_F, parent(r, i), force_to_parent(placement(r, LIMI, i), f))
 
 
 @kernel
@@ -126,8 +126,8 @@ def static_forward(r, i):
     Reads Q, F_EXT; writes LIMI, JOINT_A, JOINT_F.
     """
     X = joint_placement(r, i)
-    a = to_child(X, motion(r, JOINT_A, parent(r, i)))
-    f = momentum(body_inertia(r, i), a)
+    a = motion_to_child(X, motion(r, JOINT_A, parent(r, i)))
+    f = inertia_times(body_inertia(r, i), a)
     if has_input(r, F_EXT):
         f = force_sub(f, external_force(r, i))
     set_placement(r, LIMI, i, X)

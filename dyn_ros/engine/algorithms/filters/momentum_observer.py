@@ -129,7 +129,7 @@ def observe_momentum(r):
         P = p_1 - p_0,  p = M v,  P_RATE = C' v - g
 
     Reads Q, V, OBSERVED_BEFORE; writes LIMI, JOINT_V, P, P_RATE, SUBTREE_MOMENTUM, SUBTREE_MASS,
-    SUBTREE_MOMENT, GRAVITY_IN_JOINT, OBSERVED.
+    SUBTREE_FIRST_MOMENT, GRAVITY_IN_JOINT, OBSERVED.
     """
     momentum_terms_kernel(r)
     for k in range(nv(r)):

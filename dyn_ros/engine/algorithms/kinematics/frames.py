@@ -78,7 +78,7 @@ def traverse_to_root(r, moving):
     while j > 0:
         relative = v
         for c in range(ncolumns(r, j)):
-            u = to_child(X, motion_scale(ratio(r, j), column(r, j, c)))
+            u = motion_to_child(X, motion_scale(ratio(r, j), column(r, j, c)))
             set_column(r, IN_FRAME, j, c, u)
             if moving:
                 du = motion_cross(u, relative)

@@ -113,9 +113,9 @@ def move_all(r):
     for i in range(1, njoints(r) + 1):
         p = parent(r, i)
         X = placement(r, LIMI, i)
-        v = add_subspace_times(r, i, to_child(X, motion(r, JOINT_V, p)), V)
+        v = add_subspace_times(r, i, motion_to_child(X, motion(r, JOINT_V, p)), V)
         a = motion_add(
-            to_child(X, motion(r, JOINT_ACC, p)),
+            motion_to_child(X, motion(r, JOINT_ACC, p)),
             cross_subspace_times(r, i, v, V),
         )
         a = add_subspace_times(r, i, a, A)

@@ -50,7 +50,7 @@ def kinetic_energy_regressor_kernel(r):
     """
     clear_entries(r, JOINT_V, 6)
     for i in range(1, njoints(r) + 1):
-        m = to_child(joint_placement(r, i), motion(r, JOINT_V, parent(r, i)))
+        m = motion_to_child(joint_placement(r, i), motion(r, JOINT_V, parent(r, i)))
         v, w = add_subspace_times(r, i, m, V)
         set_motion(r, JOINT_V, i, Motion(v, w))
         rotational = symmetric_product(w, scale(0.5, w))

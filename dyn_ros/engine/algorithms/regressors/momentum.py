@@ -48,7 +48,7 @@ def observer_derivatives(v, s, ds, g):
     rate = momentum_derivatives(v, ds)
     return Inertia(
         rate.mass + dot(g, s.linear),
-        add(rate.moment, cross(g, s.angular)),
+        add(rate.first_moment, cross(g, s.angular)),
         rate.rotational,
     )
 

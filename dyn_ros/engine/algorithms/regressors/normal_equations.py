@@ -239,7 +239,7 @@ def normal_equations_kernel(r):
     Reads ROW_WEIGHTS; writes WEIGHT; calls set_falling_root, parameter_columns, store_features,
     add_lanes, add_row.
     """
-    if coupled(r):
+    if is_coupled(r):
         clear_entries(r, EQUATIONS, size(r, EQUATIONS))
     clear_sum(r, PRODUCTS)
     set_falling_root(r)
