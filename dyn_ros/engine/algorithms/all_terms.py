@@ -35,7 +35,7 @@ DHG_DRIFT = field(
     "Rate of hg for zero joint accelerations, dAg v; for accelerations a, the rate "
     "of hg is Ag a + dhg_drift [N, N m].",
 )
-FORCES = field("_velocity_force", ("rows", 6))
+FORCES = field("_forces", ("rows", 6))
 
 FIELDS = (
     M,

@@ -60,7 +60,7 @@ DHDQ = field(
     "world, at its origin [kg m/s, kg m2/s per rad, m].",
     True,
 )
-COMPOSITE_MOMENTUM = field("_oh", ("rows", 6))  # each body's, then each subtree's
+COMPOSITE_MOMENTUM = field("_composite_momentum", ("rows", 6))  # each body's, then each subtree's
 
 
 @kernel

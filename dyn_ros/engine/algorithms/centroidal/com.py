@@ -62,7 +62,7 @@ SUBTREE_JCOM = field(
     transposed=True,
 )
 MASS_SUM = field("_mass_sum", ("rows",))  # these are sums over the bodies of a subtree
-FIRST_MOMENT_SUM = field("_moment_sum", ("rows", 3))  # first moments, about the joint's origin
+FIRST_MOMENT_SUM = field("_first_moment_sum", ("rows", 3))  # about the joint's origin
 MOMENTUM_SUM = field("_momentum_sum", ("rows", 3))
 FORCE_SUM = field("_force_sum", ("rows", 3))
 

@@ -73,9 +73,9 @@ def set_constraints(r):
     optional=(DESIRED, TAU_IN, F_EXT),
     options=(CONSTRAINTS,),
     coupled=sequence(
-        vereshchagin.sweep_outward_projected,
+        vereshchagin.sweep_outward_coupled,
         set_constraints,
-        vereshchagin.solve_constrained_projected,
+        vereshchagin.solve_constrained_coupled,
     ),
     make=constraints.as_motion,
 )

@@ -22,10 +22,10 @@ UNIT_FORCES = field("_unit_forces", (6, WIDTH))  # about the origin of a joint; 
 TRUNK_FORCES = field("_trunk_forces", (6, WIDTH))  # the sums where all branches meet
 ELIMINATED = field("_eliminated", ("nv", WIDTH))  # U^-1 J'
 EXCESS = field("_excess", ("constraints",))  # error of the free motion
-SCALED_JACOBIAN = field("_scaled", ("nv", WIDTH))  # D^-1/2 U^-1 J'
+SCALED_JACOBIAN = field("_scaled_jacobian", ("nv", WIDTH))  # D^-1/2 U^-1 J'
 COUPLING = field("_coupling", (WIDTH, WIDTH))  # J M^-1 J'; rows are written by threes
 COLUMN = field("_column", ("nv",))
-FORCE = field("_force_root", ("rows", 6))
+FORCE = field("_force", ("rows", 6))
 
 
 @kernel
@@ -131,7 +131,7 @@ def transmit_inward(r, tau):
 
 
 @kernel
-def eliminate_projected(r):
+def eliminate_coupled(r):
     """Compute U^-1 (tau - nle) and D from the factor of M, and bias accelerations of all bodies.
 
         a = a_p + c,  f = pA + Y a
@@ -174,7 +174,7 @@ def eliminate_columns(r):
 
 
 @kernel
-def accelerate_projected(r):
+def accelerate_coupled(r):
     """Compute qdd from the factor of M, then the accelerations of bodies.
 
         qdd = L^-1 D^-1 u

@@ -18,10 +18,10 @@ from ...kernel.vocabulary import *
 WIDTH = -(-MAX_CONSTRAINTS // SIMD_WIDTH) * SIMD_WIDTH + SIMD_WIDTH
 RELATIVE, ABSOLUTE, DAMPED = range(3)
 
-FACTOR = field("_semidefinite_work", (MAX_CONSTRAINTS, WIDTH))  # L, or orthogonal rows
-FACTOR_INVERSE = field("_semidefinite_Linv", (MAX_CONSTRAINTS, WIDTH))  # L^-1
-PIVOTS = field("_semidefinite_Dinv", (WIDTH,))  # D^-1
-RIGHT = field("_semidefinite_b", (WIDTH,))  # right side
+FACTOR = field("_factor", (MAX_CONSTRAINTS, WIDTH))  # L, or orthogonal rows
+FACTOR_INVERSE = field("_factor_inverse", (MAX_CONSTRAINTS, WIDTH))  # L^-1
+PIVOTS = field("_pivots", (WIDTH,))  # D^-1
+RIGHT = field("_right", (WIDTH,))  # right side
 WEIGHTS = field("_semidefinite_weights", (WIDTH,))
 MAX_COSINE = 1e-14  # rows whose angle has a smaller one count as orthogonal
 MAX_SWEEPS = 40  # typically, 4 to 9 are sufficient

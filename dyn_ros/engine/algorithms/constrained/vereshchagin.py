@@ -142,7 +142,7 @@ def eliminate_unopposed(r):
 
 
 @kernel
-def eliminate_unopposed_projected(r):
+def eliminate_unopposed_coupled(r):
     """Compute U^-1 of the forces that the constraints do not oppose, with the factor of M.
 
         y = U^-1 (tau + J' f_ext)
@@ -233,17 +233,17 @@ def solve_constrained(r):
 
 
 @subroutine
-def solve_constrained_projected(r):
+def solve_constrained_coupled(r):
     """Run sweeps 2 and 3 with the factor of M, if mimic joints couple branches.
 
-    Calls eliminate_projected, propagate_constraints, eliminate_unopposed_projected, constrain,
-    accelerate_projected, store_torques.
+    Calls eliminate_coupled, propagate_constraints, eliminate_unopposed_coupled, constrain,
+    accelerate_coupled, store_torques.
     """
-    cf.eliminate_projected(r)
+    cf.eliminate_coupled(r)
     propagate_constraints(r, False)
-    eliminate_unopposed_projected(r)
+    eliminate_unopposed_coupled(r)
     constrain(r)
-    cf.accelerate_projected(r)
+    cf.accelerate_coupled(r)
     store_torques(r)
 
 
@@ -261,7 +261,7 @@ def sweep_outward(r):
 
 
 @kernel
-def sweep_outward_projected(r):
+def sweep_outward_coupled(r):
     """Run sweep 1 after M and its factor, if mimic joints couple branches.
 
     Calls crba_kernel, factor, sweep_outward.
@@ -296,7 +296,7 @@ RESULTS = (
     results=RESULTS,
     optional=(ROOT_ACC, F_EXT, FF_TORQUES),
     options=(CONSTRAINTS,),
-    coupled=sequence(set_torques, sweep_outward_projected, solve_constrained_projected),
+    coupled=sequence(set_torques, sweep_outward_coupled, solve_constrained_coupled),
     make=constraints.as_motion,
 )
 def vereshchagin(

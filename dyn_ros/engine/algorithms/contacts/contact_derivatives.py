@@ -20,15 +20,15 @@ from ..derivatives import rnea_columns as rc
 from ..derivatives import rnea_derivatives as rd
 from ..derivatives.aba_derivatives import DDQ_DQ, DDQ_DV
 from ..dynamics.aba import DDQ
-from ..dynamics.minverse import MINV, inverse_after_elimination, inverse_after_factor
+from ..dynamics.minverse import MINV, invert_after_elimination, invert_after_factor
 from ..kinematics.kinematics import OA_GF
 from ..kinematics.root_axes import set_root_acceleration
 from . import contact_dynamics, contact_row_derivatives
 from .contact_response import Rates, Response, respond, respond_to_torques
 from .contact_rows import FORCES, move_column_to_origin
 from .contacts import Contact
+from .minv_factor_products import clear_linked
 from .packed_contacts import CONTACTS, ROWS, pack_contacts
-from .root_products import clear_linked
 
 DDQ_DTAU = field(
     "ddq_dtau",
@@ -113,7 +113,7 @@ class ContactDerivatives(NamedTuple):
 
 
 @algorithm(
-    sequence(contact_dynamics.solve_contacts, inverse_after_elimination, differentiate),
+    sequence(contact_dynamics.solve_contacts, invert_after_elimination, differentiate),
     inputs=(Q, V, TAU_IN, F_EXT, ROWS),
     results=(DDQ_DQ, DDQ_DV, DDQ_DTAU, DLAMBDA_DQ, DLAMBDA_DV, DLAMBDA_DTAU),
     optional=(F_EXT,),
@@ -126,9 +126,7 @@ class ContactDerivatives(NamedTuple):
         *contact_row_derivatives.RATES,
     ),
     options=(CONTACTS,),
-    coupled=sequence(
-        contact_dynamics.solve_contacts_projected, inverse_after_factor, differentiate
-    ),
+    coupled=sequence(contact_dynamics.solve_contacts_coupled, invert_after_factor, differentiate),
     make=ContactDerivatives._make,
 )
 def contact_dynamics_derivatives(

@@ -84,23 +84,23 @@ def solve_contacts(r):
 
 
 @subroutine
-def solve_contacts_projected(r):
+def solve_contacts_coupled(r):
     """Compute the same from the factor of M, if mimic joints couple branches.
 
         M ddq = tau - nle + J' lambda
 
-    Calls crba_kernel, factor, outward_velocities, eliminate_projected, propagate_contacts,
-    eliminate_columns, apply_contact_forces, accelerate_projected.
+    Calls crba_kernel, factor, outward_velocities, eliminate_coupled, propagate_contacts,
+    eliminate_columns, apply_contact_forces, accelerate_coupled.
     """
     crba_kernel(r)
     factor(r)
     aba.outward_velocities(r)
     set_root_acceleration(r, aba.LINK_ACCELERATION)
-    cf.eliminate_projected(r)
+    cf.eliminate_coupled(r)
     propagate_contacts(r, False, True)
     cf.eliminate_columns(r)
     apply_contact_forces(r)
-    cf.accelerate_projected(r)
+    cf.accelerate_coupled(r)
 
 
 @algorithm(
@@ -110,7 +110,7 @@ def solve_contacts_projected(r):
     optional=(F_EXT,),
     also_writes=(LAMBDA_C_PROX, DIFF_LAMBDA_C),
     options=(CONTACTS,),
-    coupled=sequence(solve_contacts_projected, move_forces),
+    coupled=sequence(solve_contacts_coupled, move_forces),
 )
 def contact_dynamics(
     model: Model,

@@ -31,11 +31,11 @@ from .packed_contacts import CONTACTS, ROWS, SOLUTION, pack_contacts
 
 FORCE_WEIGHTS = field("_weights", ("constraints",))
 TORQUE_WEIGHTS = field("_torque_weights", ("nv",))
-NORMAL_MATRIX = field("_normal", (MAX_CONSTRAINTS, WIDTH))  # J W J'
-BASE_MATRIX = field("_base_system", (6, WIDTH))  # J_b' W^-1 J_b
-BASE_SOLUTION = field("_base_force", (6,))  # y
-EFFECTIVE_WEIGHTS = field("_all_weights", ("nv",))  # diagonal W: torque weights, or ones
-CONTACT_TORQUES = field("_rest", ("nv",))  # rnea(q, v, a) - tau; then less J' lambda
+NORMAL_MATRIX = field("_normal_matrix", (MAX_CONSTRAINTS, WIDTH))  # J W J'
+BASE_MATRIX = field("_base_matrix", (6, WIDTH))  # J_b' W^-1 J_b
+BASE_SOLUTION = field("_base_solution", (6,))  # y
+EFFECTIVE_WEIGHTS = field("_effective_weights", ("nv",))  # diagonal W: torque weights, or ones
+CONTACT_TORQUES = field("_contact_torques", ("nv",))  # rnea(q, v, a) - tau; then less J' lambda
 
 
 @kernel

@@ -19,14 +19,14 @@ from ..constrained.semidefinite import WIDTH, invert_factored
 from ..dynamics.minverse import MINV
 from .contact_rows import branch_velocities
 from .force_system import TOLERANCE, damping_above_rounding
-from .packed_contacts import damping, ncontacts, row_start, row_stop
-from .root_products import (
+from .minv_factor_products import (
     are_linked,
     first_in_branch,
+    minv_factor_matrix,
     moved_contacts,
     response_matrix,
-    root_matrix,
 )
+from .packed_contacts import damping, ncontacts, row_start, row_stop
 
 RESPONSE = field("_response", ("constraints", "nv"))  # Y' = J M^-1
 COUPLING_INVERSE = field("_coupling_inverse", (MAX_CONSTRAINTS, WIDTH))  # G^-1
@@ -49,10 +49,10 @@ def set_contact_response(r, n):
 
         Y' = J M^-1 = R' V,  R = V J'
 
-    Reads ROOT, SCALED_JACOBIAN; writes RESPONSE.
+    Reads MINV_FACTOR, SCALED_JACOBIAN; writes RESPONSE.
     """
     columns, width, (first, second) = nv(r), simd_width(r.work), branch_velocities(r, n)
-    R, V_, Y = response_matrix(r), root_matrix(r), matrix(r, RESPONSE)
+    R, V_, Y = response_matrix(r), minv_factor_matrix(r), matrix(r, RESPONSE)
     for k in range(row_start(r, n), row_stop(r, n), 3):
         for c in range(0, columns, 2 * width):
             if is_batch(r):
@@ -71,8 +71,8 @@ def set_contact_response(r, n):
 def set_response(r):
     """Compute Y' = J M^-1 and G^-1, with G = J M^-1 J'.
 
-    Reads PIVOTS, ROOT, SCALED_JACOBIAN, COUPLING; writes FACTOR, FACTOR_INVERSE, RIGHT, WEIGHTS,
-    RESPONSE, COUPLING_INVERSE.
+    Reads PIVOTS, MINV_FACTOR, SCALED_JACOBIAN, COUPLING; writes FACTOR, FACTOR_INVERSE, RIGHT,
+    WEIGHTS, RESPONSE, COUPLING_INVERSE.
     """
     set_coupling_inverse(r)
     for contact in range(ncontacts(r)):
@@ -147,8 +147,8 @@ def respond_to_torques(r, response):
 
         d(ddq) = P = M^-1 - Y K,  d(lambda) = -K = -G^-1 Y'
 
-    Reads PIVOTS, MINV, ROOT, SCALED_JACOBIAN, COUPLING; writes FACTOR, FACTOR_INVERSE, RIGHT,
-    WEIGHTS, RESPONSE, COUPLING_INVERSE, response.
+    Reads PIVOTS, MINV, MINV_FACTOR, SCALED_JACOBIAN, COUPLING; writes FACTOR, FACTOR_INVERSE,
+    RIGHT, WEIGHTS, RESPONSE, COUPLING_INVERSE, response.
     """
     n, m = nv(r), nconstraints(r)
     set_response(r)

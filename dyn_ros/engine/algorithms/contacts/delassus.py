@@ -49,7 +49,7 @@ DELASSUS_CHOLESKY = field(
     ("constraints", "constraints"),
     "Lower triangular Cholesky factor of J M^-1 J' and the damping.",
 )
-PADDED_MATRIX = field("_padded", (MAX_CONSTRAINTS, cf.WIDTH))  # an inverse or a factor
+PADDED_MATRIX = field("_padded_matrix", (MAX_CONSTRAINTS, cf.WIDTH))  # an inverse or a factor
 
 
 @kernel
@@ -91,7 +91,7 @@ def eliminate_contacts(r):
 
 
 @kernel
-def eliminate_contacts_projected(r):
+def eliminate_contacts_coupled(r):
     """Compute D and U^-1 J' from the factor of M, if mimic joints couple branches.
 
         M = U D U'
@@ -224,7 +224,7 @@ def contact_jacobian(
     inputs=(Q, ROWS),
     results=(DELASSUS,),
     options=(CONTACTS,),
-    coupled=sequence(eliminate_contacts_projected, compute_delassus),
+    coupled=sequence(eliminate_contacts_coupled, compute_delassus),
 )
 def delassus_matrix(
     model: Model,
@@ -258,7 +258,7 @@ def delassus_matrix(
     results=(DELASSUS_INVERSE,),
     also_writes=(DELASSUS,),
     options=(CONTACTS,),
-    coupled=sequence(eliminate_contacts_projected, invert_delassus),
+    coupled=sequence(eliminate_contacts_coupled, invert_delassus),
 )
 def delassus_inverse(
     model: Model,
@@ -289,7 +289,7 @@ def delassus_inverse(
     results=(DELASSUS_CHOLESKY,),
     also_writes=(DELASSUS,),
     options=(CONTACTS,),
-    coupled=sequence(eliminate_contacts_projected, factor_delassus),
+    coupled=sequence(eliminate_contacts_coupled, factor_delassus),
 )
 def delassus_cholesky(
     model: Model,

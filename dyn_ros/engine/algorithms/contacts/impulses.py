@@ -19,11 +19,11 @@ from ..derivatives import rnea_derivatives as rd
 from ..dynamics import aba
 from ..dynamics.cholesky import factor, solve_outward
 from ..dynamics.crba import crba_kernel, place_robot
-from ..dynamics.minverse import root_after_elimination, solve_for_root
+from ..dynamics.minverse import compute_factor_after_elimination, solve_minv_factor
 from ..kinematics.jacobians import J
 from ..kinematics.kinematics import OA_GF, OV
 from ..kinematics.root_axes import BODY_VELOCITY, body_velocity
-from . import contact_response, contact_row_derivatives, contact_rows, root_products
+from . import contact_response, contact_row_derivatives, contact_rows, minv_factor_products
 from . import packed_contacts as packed
 from .contacts import Contact, ContactForces
 from .force_system import solve_forces
@@ -135,7 +135,7 @@ def solve_impulses(r):
 
 
 @subroutine
-def solve_impulses_projected(r):
+def solve_impulses_coupled(r):
     """Compute the same from the factor of M, if mimic joints couple branches.
 
         v_after = v + M^-1 J' impulse
@@ -208,15 +208,15 @@ def respond_to_configuration(r, dp, drow, dv, impulses):
         d(impulse) = -G^-1 (drow - R' V dp)
         d(v) = V' (R d(impulse) - V dp)
 
-    Reads ROOT, SCALED_JACOBIAN, COUPLING_INVERSE, dp; writes drow, dv, impulses.
+    Reads MINV_FACTOR, SCALED_JACOBIAN, COUPLING_INVERSE, dp; writes drow, dv, impulses.
     """
     m, n, first = nconstraints(r), nv(r), 0
     if is_batch(r):
         first = invariant_columns(r)
         clear_columns(r, dv, n, first)
         clear_columns(r, impulses, m, first)
-    root_products.minus_root_times(r, dv, dp, first)
-    root_products.add_row_motions(r, drow, dv, first)
+    minv_factor_products.minus_minv_factor_times(r, dv, dp, first)
+    minv_factor_products.add_row_motions(r, drow, dv, first)
     products.multiply(
         r,
         columns_from(impulses, first),
@@ -227,8 +227,8 @@ def respond_to_configuration(r, dp, drow, dv, impulses):
         m,
         n - first,
     )
-    root_products.add_force_response(r, dv, impulses, first, True)
-    root_products.root_transposed_times(r, dv, first)
+    minv_factor_products.add_force_response(r, dv, impulses, first, True)
+    minv_factor_products.minv_factor_transposed_times(r, dv, first)
 
 
 @kernel
@@ -259,15 +259,15 @@ def respond_to_rows(r, s, drow, dv, impulses):
         d(impulse) = -s G^-1 drow
         d(v) = V' R d(impulse)
 
-    Reads ROOT, SCALED_JACOBIAN, COUPLING_INVERSE, drow; writes dv, impulses.
+    Reads MINV_FACTOR, SCALED_JACOBIAN, COUPLING_INVERSE, drow; writes dv, impulses.
     """
     m, n = nconstraints(r), nv(r)
     if is_batch(r):
         multiply_by_coupling_inverse(r, -s, drow, impulses)
     else:
         products.multiply(r, impulses, -s, contact_response.coupling_inverse(r), drow, m, m, n)
-    root_products.add_force_response(r, dv, impulses, 0, False)
-    root_products.root_transposed_times(r, dv, 0)
+    minv_factor_products.add_force_response(r, dv, impulses, 0, False)
+    minv_factor_products.minv_factor_transposed_times(r, dv, 0)
 
 
 @kernel
@@ -361,7 +361,7 @@ def differentiate(r):
     for j in range(nv(r)):
         contact_rows.move_column_to_origin(r, contact_rows.FORCES, matrix(r, DIMPULSE_DV), j)
     move_impulses(r)
-    root_products.clear_linked(r, rd.DTAU_DQ)
+    minv_factor_products.clear_linked(r, rd.DTAU_DQ)
 
 
 @public
@@ -386,7 +386,7 @@ class ImpulseDerivatives(NamedTuple):
     inputs=(Q, V, ROWS),
     results=(DQ_AFTER, IMPULSE_C, SOLUTION),
     options=(CONTACTS,),
-    coupled=sequence(solve_impulses_projected, move_impulses),
+    coupled=sequence(solve_impulses_coupled, move_impulses),
 )
 def impulse_dynamics(
     model: Model,
@@ -437,12 +437,12 @@ def impulse_dynamics(
 
 
 @algorithm(
-    sequence(solve_impulses, root_after_elimination, differentiate),
+    sequence(solve_impulses, compute_factor_after_elimination, differentiate),
     inputs=(Q, V, ROWS),
     results=(DQ_AFTER_DQ, DQ_AFTER_DV, DIMPULSE_DQ, DIMPULSE_DV),
     also_writes=(DQ_AFTER, IMPULSE_C),
     options=(CONTACTS,),
-    coupled=sequence(solve_impulses_projected, solve_for_root, differentiate),
+    coupled=sequence(solve_impulses_coupled, solve_minv_factor, differentiate),
     make=ImpulseDerivatives._make,
 )
 def impulse_dynamics_derivatives(

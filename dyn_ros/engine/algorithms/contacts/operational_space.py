@@ -18,7 +18,7 @@ from ..constrained.semidefinite import WIDTH
 from ..dynamics.aba import LINK_ACCELERATION, eliminate_all, outward_velocities
 from ..dynamics.cholesky import factor
 from ..dynamics.crba import crba_kernel
-from ..dynamics.minverse import MINV, inverse_after_elimination, inverse_after_factor
+from ..dynamics.minverse import MINV, invert_after_elimination, invert_after_factor
 from ..dynamics.rnea import NLE, G, generalized_gravity_kernel, nonlinear_effects_kernel
 from . import contact_rows, contacts, delassus
 from . import packed_contacts as packed
@@ -156,24 +156,24 @@ def project_bias_forces(r):
 def invert_mass(r):
     """Compute M^-1 by elimination along the tree.
 
-    Writes V; calls outward_velocities, eliminate_all, inverse_after_elimination.
+    Writes V; calls outward_velocities, eliminate_all, invert_after_elimination.
     """
     zero_unless_input(r, V)
     outward_velocities(r)
     eliminate_all(r)
-    inverse_after_elimination(r)
+    invert_after_elimination(r)
 
 
 @kernel
-def invert_mass_projected(r):
+def invert_mass_coupled(r):
     """Compute M^-1 from the factor of M, if mimic joints couple branches.
 
-    Writes V; calls crba_kernel, factor, inverse_after_factor, outward_velocities.
+    Writes V; calls crba_kernel, factor, invert_after_factor, outward_velocities.
     """
     zero_unless_input(r, V)
     crba_kernel(r)
     factor(r)
-    inverse_after_factor(r)
+    invert_after_factor(r)
     outward_velocities(r)
 
 
@@ -217,7 +217,7 @@ def compute_bias_forces(r):
 
 
 _inverse_kernel = sequence(invert_mass, invert_frame, move_inverse)
-_projected_inverse_kernel = sequence(invert_mass_projected, invert_frame, move_inverse)
+_coupled_inverse_kernel = sequence(invert_mass_coupled, invert_frame, move_inverse)
 
 
 def _pack_frame(
@@ -247,7 +247,7 @@ def _pack_frame(
     inputs=(Q, packed.ROWS),
     results=(OSIM,),
     options=(packed.CONTACTS,),
-    coupled=sequence(delassus.eliminate_contacts_projected, compute_inertia),
+    coupled=sequence(delassus.eliminate_contacts_coupled, compute_inertia),
 )
 def operational_space_inertia(
     model: Model,
@@ -285,7 +285,7 @@ def operational_space_inertia(
     results=(JBAR,),
     also_writes=(OSIM,),
     options=(packed.CONTACTS,),
-    coupled=_projected_inverse_kernel,
+    coupled=_coupled_inverse_kernel,
 )
 def dynamically_consistent_inverse(
     model: Model,
@@ -323,7 +323,7 @@ def dynamically_consistent_inverse(
     results=(PROJECTOR,),
     also_writes=(OSIM, JBAR),
     options=(packed.CONTACTS,),
-    coupled=_projected_inverse_kernel,
+    coupled=_coupled_inverse_kernel,
 )
 def null_space_projector(
     model: Model,
@@ -361,7 +361,7 @@ def null_space_projector(
     results=(MU, P),
     also_writes=(OSIM, JBAR),
     options=(packed.CONTACTS,),
-    coupled=sequence(invert_mass_projected, invert_frame, compute_bias_forces),
+    coupled=sequence(invert_mass_coupled, invert_frame, compute_bias_forces),
 )
 def operational_space_bias(
     model: Model,

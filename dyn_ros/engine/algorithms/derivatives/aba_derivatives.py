@@ -14,7 +14,7 @@ from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..dynamics import minverse
-from ..dynamics.aba import DDQ, aba_kernel, projected_aba_kernel
+from ..dynamics.aba import DDQ, aba_kernel, coupled_aba_kernel
 from ..dynamics.crba import M
 from . import rnea_columns as rc
 from . import rnea_derivatives as rd
@@ -82,21 +82,21 @@ def derivatives(r):
 
         dqdd/dq = -M^-1 dtau/dq,  dqdd/dv = -M^-1 dtau/dv
 
-    Calls aba_kernel, inverse_after_elimination, differentiate.
+    Calls aba_kernel, invert_after_elimination, differentiate.
     """
     aba_kernel(r)
-    minverse.inverse_after_elimination(r)
+    minverse.invert_after_elimination(r)
     differentiate(r, True)
 
 
 @subroutine
-def projected_derivatives(r):
+def coupled_derivatives(r):
     """Compute ``derivatives`` for models whose mimic joints couple branches.
 
-    Calls projected_aba_kernel, inverse_after_factor, differentiate.
+    Calls coupled_aba_kernel, invert_after_factor, differentiate.
     """
-    projected_aba_kernel(r)
-    minverse.inverse_after_factor(r)
+    coupled_aba_kernel(r)
+    minverse.invert_after_factor(r)
     differentiate(r, False)
 
 
@@ -109,7 +109,7 @@ ALSO_WRITES = (DDQ, rd.DTAU_DQ, rd.DTAU_DV, M, *rd.ALSO_WRITES)
     results=(DDQ_DQ, DDQ_DV, minverse.MINV),
     optional=(F_EXT,),
     also_writes=ALSO_WRITES,
-    coupled=sequence(projected_derivatives, rd.columns_in_world),
+    coupled=sequence(coupled_derivatives, rd.columns_in_world),
 )
 def aba_derivatives(
     model: Model,

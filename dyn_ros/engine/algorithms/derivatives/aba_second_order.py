@@ -22,7 +22,7 @@ from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..dynamics import minverse
 from . import rnea_second_order
-from .aba_derivatives import ALSO_WRITES, DDQ_DQ, DDQ_DV, derivatives, projected_derivatives
+from .aba_derivatives import ALSO_WRITES, DDQ_DQ, DDQ_DV, coupled_derivatives, derivatives
 from .rnea_derivatives import columns_in_world
 
 D2DDQ_DQDQ = field(
@@ -166,7 +166,7 @@ def differentiate_twice(r):
     results=(D2DDQ_DQDQ, D2DDQ_DVDV, D2DDQ_DQDV, D2DDQ_DTAUDQ),
     optional=(F_EXT,),
     also_writes=(DDQ_DQ, DDQ_DV, minverse.MINV, *rnea_second_order.TENSORS, *ALSO_WRITES),
-    coupled=sequence(projected_derivatives, differentiate_twice),
+    coupled=sequence(coupled_derivatives, differentiate_twice),
 )
 def aba_second_order_derivatives(
     model: Model,

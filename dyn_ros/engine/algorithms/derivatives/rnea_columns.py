@@ -35,9 +35,9 @@ DADQ = field(
 )
 DADV = field("dAdv", ("ncolumns", 6), "dJ + dVdq [m/s, rad/s per rad, m].", True)
 # Of each body, then of each joint's subtree, about the first joint's origin
-COMPOSITE_INERTIA = field("_oYcrb", ("rows", 10))
-COMPOSITE_CORIOLIS = field("_oBcrb", ("rows", 12))
-COMPOSITE_FORCE = field("_of", ("rows", 6))
+COMPOSITE_INERTIA = field("_composite_inertia", ("rows", 10))
+COMPOSITE_CORIOLIS = field("_composite_coriolis", ("rows", 12))
+COMPOSITE_FORCE = field("_composite_force", ("rows", 6))
 
 
 # --- outward

@@ -25,12 +25,12 @@ LINK_ACCELERATION = field(
     "Spatial acceleration of each joint's body, including the root's, "
     "expressed in the world at the joint's origin [m/s2, rad/s2].",
 )
-BIAS = field("_c", ("rows", 6))
-CHILDREN = field("_Yaba", ("rows", 21))  # articulated inertias of a joint's children
-BIAS_FORCE = field("_pA", ("rows", 6))
-U = field("_U", ("nv", 6))
-DINV = field("_Dinv", ("nv",))
-BIAS_TORQUE = field("_u", ("nv",))
+BIAS = field("_bias", ("rows", 6))
+CHILDREN = field("_children", ("rows", 21))  # articulated inertias of a joint's children
+BIAS_FORCE = field("_bias_force", ("rows", 6))
+U = field("_u", ("nv", 6))
+DINV = field("_dinv", ("nv",))
+BIAS_TORQUE = field("_bias_torque", ("nv",))
 CARRIED_MASS = field("_carried_mass", ("rows",))  # mass of the subtree, with joints locked
 CARRIED_INERTIA = field("_carried_inertia", ("rows",))  # bound of its largest moment of inertia
 
@@ -254,7 +254,7 @@ def outward_accelerations(r):
 
 
 @kernel
-def projected_aba_kernel(r):
+def coupled_aba_kernel(r):
     """Compute the accelerations from the factor of M, if mimic joints couple branches.
 
         M qdd = tau - nle
@@ -288,7 +288,7 @@ def aba_kernel(r):
     inputs=(Q, V, TAU_IN, F_EXT),
     results=(DDQ,),
     optional=(F_EXT,),
-    coupled=projected_aba_kernel,
+    coupled=coupled_aba_kernel,
 )
 def aba(
     model: Model,

@@ -40,8 +40,8 @@ OYABA = field(
     "Articulated-body inertia of each joint's subtree, "
     "expressed in the world, at its origin [kg, kg m, kg m2].",
 )
-BEHIND_M = field("_behind_M", ("nv", "nv"))  # H of the joints behind a joint
-BEHIND_F = field("_behind_F", ("nv", 6))  # F, a row for each velocity
+BEHIND_M = field("_behind_m", ("nv", "nv"))  # H of the joints behind a joint
+BEHIND_F = field("_behind_f", ("nv", 6))  # F, a row for each velocity
 BEHIND_SIZE = field("_behind_size", ("nv",))  # diagonal of H without cancellation
 MAX_ROUNDING_ERROR = 2e-15
 """A smaller pivot, relative to the inertia of the subtree, is a rounding error."""

@@ -17,7 +17,7 @@ from ...model.model import Model
 from ..kinematics.root_axes import subspace_column
 from .crba import COMPOSITE, M, crba_kernel
 
-L = field("_L", ("nv", "nv"))  # L below the diagonal, D on it
+L = field("_l", ("nv", "nv"))  # L below the diagonal, D on it
 DIAGONAL_SIZE = field("_diagonal_size", ("nv",))
 MIN_RELIABLE_PIVOT = 1e-7
 """A smaller pivot, relative to the inertia of the subtree, may be a rounding error.

@@ -24,10 +24,10 @@ MINV = field(
     ("nv", "nv"),
     "Inverse of the joint-space inertia matrix, full [rad/s2, m/s2 per N m, N].",
 )
-ROOT = field("_root_of_Minv", ("nv", "padded"), zeros=True)  # V
-SCALED_S = field("_scaled_S", ("nv", 6))  # D^-1/2 S, about the first joint's origin
-SCALED_U = field("_scaled_U", ("nv", 6))  # D^-1/2 U, about the first joint's origin
-ROOT_OF_DINV = field("_root_of_Dinv", ("nv",))  # D^-1/2
+MINV_FACTOR = field("_minv_factor", ("nv", "padded"), zeros=True)  # V
+SCALED_S = field("_scaled_s", ("nv", 6))  # D^-1/2 S, about the first joint's origin
+SCALED_U = field("_scaled_u", ("nv", 6))  # D^-1/2 U, about the first joint's origin
+SQRT_DINV = field("_sqrt_dinv", ("nv",))  # D^-1/2
 PROPAGATED_FORCES = field("_propagated_forces", (6, "padded"))  # one per column
 UNIT = field("_unit", ("nv",))
 
@@ -39,7 +39,7 @@ def scale_columns(r):
         p = p_p + t                         t: vector from the parent's origin
         S = [1 [p]; 0 1] S,  U = [1 0; [p] 1] U
 
-    Reads FROM_PARENT, COLUMNS, U, DINV; writes POSITION, SCALED_S, SCALED_U, ROOT_OF_DINV.
+    Reads FROM_PARENT, COLUMNS, U, DINV; writes POSITION, SCALED_S, SCALED_U, SQRT_DINV.
     """
     for i in range(1, njoints(r) + 1):
         p = sub(ra.from_parent(r, i), ra.from_parent(r, 1))
@@ -53,7 +53,7 @@ def scale_columns(r):
             U_k = force_moved(p, force(r, U, k))
             set_motion(r, SCALED_S, k, motion_scale(s, S))
             set_force(r, SCALED_U, k, force_scale(s, U_k))
-            set_entry(r, ROOT_OF_DINV, k, s)
+            set_entry(r, SQRT_DINV, k, s)
 
 
 @kernel
@@ -78,22 +78,22 @@ def set_propagated(r, k, count, f):
 
 
 @kernel
-def compute_root(r):
+def compute_minv_factor(r):
     """Compute V, row by row from the tips, from the forces f_k of the descendants of each velocity.
 
         V_jj = D_j^-1/2
         V_jk = -D_j^-1/2 S_j' f_k
         f_k = f_k + D_j^-1/2 U_j V_jk           Carpentier (2018)
 
-    Reads SCALED_S, SCALED_U, ROOT_OF_DINV; writes ROOT, PROPAGATED_FORCES.
+    Reads SCALED_S, SCALED_U, SQRT_DINV; writes MINV_FACTOR, PROPAGATED_FORCES.
     """
     V_, columns = (
-        matrix_of_width(r, ROOT, padded_nv(r)),
+        matrix_of_width(r, MINV_FACTOR, padded_nv(r)),
         matrix_of_width(r, PROPAGATED_FORCES, padded_nv(r)),
     )
     for j in range(nv(r) - 1, -1, -1):
         end = velocity_end(r, j)
-        S, U_j, s = motion(r, SCALED_S, j), force(r, SCALED_U, j), entry(r, ROOT_OF_DINV, j)
+        S, U_j, s = motion(r, SCALED_S, j), force(r, SCALED_U, j), entry(r, SQRT_DINV, j)
         for k in range(j + 1, end, simd_width(r.work)):
             f = force_vectors(r, columns, k, end - k)
             x = -power(f, S)
@@ -104,14 +104,14 @@ def compute_root(r):
 
 
 @kernel
-def solve_for_root(r):
+def solve_minv_factor(r):
     """Compute V if mimic joints couple branches, after ``factor``.
 
         V = D^-1/2 L^-T
 
-    Reads L; writes ROOT, UNIT.
+    Reads L; writes MINV_FACTOR, UNIT.
     """
-    V_ = matrix_of_width(r, ROOT, padded_nv(r))
+    V_ = matrix_of_width(r, MINV_FACTOR, padded_nv(r))
     for k in range(nv(r)):
         clear_entries(r, UNIT, nv(r))
         set_entry(r, UNIT, k, 1.0)
@@ -146,9 +146,9 @@ def add_row(r, x, y, i, c, j):
 
         Minv_ic = Minv_ic + V_ji V_jc
 
-    Reads ROOT.
+    Reads MINV_FACTOR.
     """
-    V_ = matrix_of_width(r, ROOT, padded_nv(r))
+    V_ = matrix_of_width(r, MINV_FACTOR, padded_nv(r))
     a = elements4(r, V_, j, i)
     return (
         add_scaled_four(x, a, elements(r, V_, j, c, SIMD_WIDTH)),
@@ -171,7 +171,7 @@ def store_block(r, i, c, x):
 
 
 @kernel
-def multiply_root(r):
+def multiply_minv_factor(r):
     """Compute M^-1 = V' V, four rows at a time, right of the diagonal; the others by symmetry.
 
         Minv_ic = sum of V_ji V_jc over the common ancestors j of i and c
@@ -179,9 +179,9 @@ def multiply_root(r):
     Rows i to i + 3 of V' are nonzero only at these velocities and the ancestors of i. On the way
     to the root, the ancestors of column c come last.
 
-    Reads ROOT; writes MINV.
+    Reads MINV_FACTOR; writes MINV.
     """
-    n, V_, Minv = nv(r), matrix_of_width(r, ROOT, padded_nv(r)), matrix(r, MINV)
+    n, V_, Minv = nv(r), matrix_of_width(r, MINV_FACTOR, padded_nv(r)), matrix(r, MINV)
     width = simd_width(r.work)
     for i in range(0, n, 4):
         for c in range(i, n, 2 * width):
@@ -207,61 +207,61 @@ def multiply_root(r):
 
 
 @kernel
-def root_after_elimination(r):
+def compute_factor_after_elimination(r):
     """Compute V after ``eliminate_all``, with M^-1 = V' V.
 
-    Reads FROM_PARENT, COLUMNS, U, DINV; writes POSITION, ROOT, SCALED_S, SCALED_U, ROOT_OF_DINV,
-    PROPAGATED_FORCES.
+    Reads FROM_PARENT, COLUMNS, U, DINV; writes POSITION, MINV_FACTOR, SCALED_S, SCALED_U,
+    SQRT_DINV, PROPAGATED_FORCES.
     """
     scale_columns(r)
-    compute_root(r)
+    compute_minv_factor(r)
 
 
 @kernel
-def inverse_after_elimination(r):
+def invert_after_elimination(r):
     """Compute M^-1 = V' V after ``eliminate_all``.
 
-    Reads FROM_PARENT, COLUMNS, U, DINV; writes POSITION, MINV, ROOT, SCALED_S, SCALED_U,
-    ROOT_OF_DINV, PROPAGATED_FORCES.
+    Reads FROM_PARENT, COLUMNS, U, DINV; writes POSITION, MINV, MINV_FACTOR, SCALED_S, SCALED_U,
+    SQRT_DINV, PROPAGATED_FORCES.
     """
-    root_after_elimination(r)
-    multiply_root(r)
+    compute_factor_after_elimination(r)
+    multiply_minv_factor(r)
 
 
 @kernel
-def inverse_after_factor(r):
+def invert_after_factor(r):
     """Compute M^-1 = V' V if mimic joints couple branches, after ``factor``.
 
-    Reads L; writes MINV, ROOT, UNIT.
+    Reads L; writes MINV, MINV_FACTOR, UNIT.
     """
-    solve_for_root(r)
-    multiply_root(r)
+    solve_minv_factor(r)
+    multiply_minv_factor(r)
 
 
 @kernel
 def minverse_kernel(r):
     """Compute the inverse of the inertia matrix, M^-1 = V' V.
 
-    Calls place_bodies, eliminate_all, inverse_after_elimination.
+    Calls place_bodies, eliminate_all, invert_after_elimination.
     """
     place_bodies(r)
     eliminate_all(r)
-    inverse_after_elimination(r)
+    invert_after_elimination(r)
 
 
 @kernel
-def projected_minverse_kernel(r):
+def coupled_minverse_kernel(r):
     """Compute M^-1 from the factor of M, if mimic joints couple branches.
 
-    Reads Q; writes ROTATION, FROM_PARENT, COLUMNS, M, COMPOSITE, L, DIAGONAL_SIZE, MINV, ROOT,
-    UNIT.
+    Reads Q; writes ROTATION, FROM_PARENT, COLUMNS, M, COMPOSITE, L, DIAGONAL_SIZE, MINV,
+    MINV_FACTOR, UNIT.
     """
     crba_kernel(r)
     factor(r)
-    inverse_after_factor(r)
+    invert_after_factor(r)
 
 
-@algorithm(minverse_kernel, inputs=(Q,), results=(MINV,), coupled=projected_minverse_kernel)
+@algorithm(minverse_kernel, inputs=(Q,), results=(MINV,), coupled=coupled_minverse_kernel)
 def minverse(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
     """Compute the inverse of the joint-space inertia matrix, full and symmetric.
 

@@ -24,9 +24,9 @@ P_RATE = field(
     "Rate of the generalized momentum without joint efforts, C' v - g [N m, N].",
 )
 SUBTREE_MOMENTUM = field("_subtree_momentum", ("rows", 6))
-SUBTREE_MASS = field("_subtree_m", ("rows",))
-SUBTREE_FIRST_MOMENT = field("_subtree_mc", ("rows", 3))  # mass times center of mass
-GRAVITY_IN_JOINT = field("_fall", ("rows", 3))  # expressed in each joint's axes
+SUBTREE_MASS = field("_subtree_mass", ("rows",))
+SUBTREE_FIRST_MOMENT = field("_subtree_first_moment", ("rows", 3))  # mass times center of mass
+GRAVITY_IN_JOINT = field("_gravity_in_joint", ("rows", 3))  # expressed in each joint's axes
 
 
 @kernel

@@ -10,11 +10,11 @@ of the root's, so that a distant base does not cost accuracy either.
 
 from ...kernel.vocabulary import *
 
-ROTATION = field("_oR", ("rows", 9))  # rotates joint axes to root axes
-FROM_PARENT = field("_arm", ("rows", 3))  # vector from the parent's origin
+ROTATION = field("_rotation", ("rows", 9))  # rotates joint axes to root axes
+FROM_PARENT = field("_from_parent", ("rows", 3))  # vector from the parent's origin
 COLUMNS = field("_columns", ("ncolumns", 6))  # S; revolute and prismatic joints use 3 numbers
-BODY_VELOCITY = field("_velocity", ("rows", 6))
-BODY_ACCELERATION = field("_acceleration", ("rows", 6))
+BODY_VELOCITY = field("_body_velocity", ("rows", 6))
+BODY_ACCELERATION = field("_body_acceleration", ("rows", 6))
 ORIGIN = field("_first_origin", (3,))  # position of the first joint
 POSITION = field("_position", ("rows", 3))  # relative to the first joint
 

@@ -35,8 +35,8 @@ ROW_WEIGHTS = field("_row_weights", ("nv",))
 # torque
 EQUATIONS = field("_equations", ("nv", "regression"), zeros=True)
 WEIGHT = field("_weight", (1,))  # weight of the current row; zero in padding lanes
-WEIGHTED_ROW_TILE = field("_weighted", (SIMD_WIDTH,))
-ROW_BY_STATES = field("_equations_by_state", ("regression",))
+WEIGHTED_ROW_TILE = field("_weighted_row_tile", (SIMD_WIDTH,))
+ROW_BY_STATES = field("_row_by_states", ("regression",))
 PRODUCTS = field(
     "_products",
     ("nv", "regression", "regression"),

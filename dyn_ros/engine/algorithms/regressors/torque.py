@@ -40,7 +40,7 @@ JOINT_TORQUE_REGRESSOR_PRODUCT = field(
     "torques, in the order of its columns [N2 m2 per kg, kg m, "
     "kg m2].",
 )
-COMBINED = field("_combined_columns", ("rows", 6))  # sums of columns of S times torques
+COMBINED = field("_combined", ("rows", 6))  # sums of columns of S times torques
 
 
 # --- one body, in its own axes

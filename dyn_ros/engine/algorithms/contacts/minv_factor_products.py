@@ -9,7 +9,7 @@ vectors of columns.
 from ...kernel.vocabulary import *
 from ..constrained import constraint_forces as cf
 from ..constrained.semidefinite import WIDTH
-from ..dynamics.minverse import ROOT
+from ..dynamics.minverse import MINV_FACTOR
 from . import packed_contacts as packed
 from .contact_rows import branch_velocities
 
@@ -67,9 +67,9 @@ def first_in_branch(r, j, k, stop):
 
 
 @kernel
-def root_matrix(r):
+def minv_factor_matrix(r):
     """Return V, (nv, nv)."""
-    return matrix_of_width(r, ROOT, padded_nv(r))
+    return matrix_of_width(r, MINV_FACTOR, padded_nv(r))
 
 
 @kernel
@@ -150,12 +150,12 @@ def add_to_block(r, x, a, B, j, k):
 
 
 @kernel
-def minus_root_times(r, C, B, first):
+def minus_minv_factor_times(r, C, B, first):
     """Set C to -V B from column ``first`` on; B is as sparse as the tree, unless contacts link it.
 
         C_ik = - sum of V_ij B_jk over j in the subtree of i
 
-    Reads ROOT, B; writes C.
+    Reads MINV_FACTOR, B; writes C.
     """
     n, width, linked = nv(r), simd_width(r.work), are_linked(r)
     for k in range(first, n, 3 * width):
@@ -166,21 +166,21 @@ def minus_root_times(r, C, B, first):
             end = subtree_end(r, i, min(i + 2, n - 1))
             j = min(end, stop) - 1 if end > low else -1
             while j >= i:
-                v = three_elements(r, root_matrix(r), rows, j)
+                v = three_elements(r, minv_factor_matrix(r), rows, j)
                 x = add_to_block(r, x, scale(-1.0, v), B, j, k)
                 j = j - 1 if j > low else velocity_parent(r, j)
             store_block(r, C, i, k, x)
 
 
 @kernel
-def root_transposed_times(r, C, first):
+def minv_factor_transposed_times(r, C, first):
     """Replace C with V' C from column ``first`` on, from the last row to the first.
 
         C_ik = sum of V_ji C_jk over the ancestors j of i
 
-    Reads ROOT; writes C.
+    Reads MINV_FACTOR; writes C.
     """
-    n, V_transpose = nv(r), transpose(root_matrix(r))
+    n, V_transpose = nv(r), transpose(minv_factor_matrix(r))
     for i in range((n - 1) // 3 * 3, -1, -3):
         for k in range(first, n, 3 * simd_width(r.work)):
             x, j = zero_block(r, C), min(i + 2, n - 1)
@@ -212,7 +212,7 @@ def add_force_response(r, C, forces, first, adding):
 
 @kernel
 def add_row_motions(r, W, T, first):
-    """Add R' T to W from column ``first`` on; T is the result of ``minus_root_times``.
+    """Add R' T to W from column ``first`` on; T is the result of ``minus_minv_factor_times``.
 
     Reads SCALED_JACOBIAN, T; writes W.
     """
