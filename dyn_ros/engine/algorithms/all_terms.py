@@ -196,8 +196,8 @@ def store_whole(r, h):
 
         hg = X* h,  dhg_drift = X* f,  U = -m g . com,  Jcom = Ag.linear / m
 
-    Reads FORCES; writes JCOM, POTENTIAL, DHG_DRIFT; calls locate_com, store_momentum,
-    momentum_columns.
+    Reads V, FORCES; writes COM, VCOM, MASS, JCOM, AG, HG, IG, POTENTIAL, DHG_DRIFT; calls
+    locate_com, store_momentum, momentum_columns.
     """
     c = centroidal.locate_com(r)
     back = scale(-1.0, c)
@@ -222,8 +222,10 @@ def all_terms_kernel(r):
 
     See the functions that it calls for their formulas.
 
-    Writes V, OMF; calls place_bodies, store_placements, store_jacobian, move_bodies,
-    inertia_matrix, store_gravity, store_nonlinear_effects, store_whole, store_subtrees.
+    Reads Q; writes V, OMI, M, COM, VCOM, MASS, SUBTREE_COM, SUBTREE_MASS, JCOM, AG, HG, IG, OMF,
+    NLE, G, KINETIC, POTENTIAL, J, DHG_DRIFT; calls place_bodies, store_placements, store_jacobian,
+    move_bodies, inertia_matrix, store_gravity, store_nonlinear_effects, store_whole,
+    store_subtrees.
     """
     place_bodies(r)
     if wanted(r, _OMI | _OMF):

@@ -1,6 +1,10 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Docstrings of kernels: each has one, and it ends with what the kernel reads and writes."""
+"""Docstrings of kernels: each has one, and it ends with what the kernel reads and writes.
+
+A docstring that lists called kernels omits their fields, except inputs that they read and public
+fields that they write.
+"""
 
 import inspect
 import re
@@ -11,6 +15,7 @@ from engine.kernel.field_access import Parameter, access
 
 import dyn_ros  # noqa: F401    declares all kernels
 from dyn_ros.engine.call.algorithm import ALGORITHMS, referred
+from dyn_ros.engine.kernel import fields as shared_fields
 from dyn_ros.engine.kernel.fields import Field
 from dyn_ros.engine.machine_code.declare import KERNELS, SUBROUTINES
 
@@ -28,6 +33,11 @@ SENTENCE = re.compile(
     r"(?:^|(?<=\s))(?:Reads|Writes|Calls)\s[\w,\s]+(?:;\s+(?:reads|writes|calls)\s[\w,\s]+)*\.\s*$"
 )
 SINES = {"_sine", "_cosine"}  # of the angles of joints: parts of Q
+INPUTS = {
+    value
+    for name, value in vars(shared_fields).items()
+    if isinstance(value, Field) and not value.is_public and name != "EMPTY"
+}
 CONSTANTS = {}
 for module in [item for name, item in sys.modules.items() if name.startswith("dyn_ros.engine")]:
     for name, value in vars(module).items():
@@ -80,8 +90,8 @@ def matches(function, listed, actual, inherited):
 def test_a_kernel_documents_what_it_reads_and_writes(function):
     lists, actual = documented(function), access(function)
     kernels = [access(called(function, name)) for name in lists["calls"]]
-    reads = set().union(*(fields(kernel.reads) for kernel in kernels))
-    writes = set().union(*(fields(kernel.writes) for kernel in kernels))
+    reads = set().union(*(fields(kernel.reads) for kernel in kernels)) - INPUTS
+    writes = {field for kernel in kernels for field in fields(kernel.writes) if not field.is_public}
     assert matches(function, lists["reads"], actual.reads - actual.writes, reads), function.__doc__
     assert matches(function, lists["writes"], actual.writes, writes), function.__doc__
 

@@ -113,7 +113,8 @@ def ccrba_kernel(r):
 
         hg = Ag v                           Orin, Goswami and Lee (2013)
 
-    Calls place_bodies, store_momentum, momentum_columns, locate_com.
+    Reads Q, V; writes COM, VCOM, MASS, AG, HG, IG; calls place_bodies, store_momentum,
+    momentum_columns, locate_com.
     """
     crba.place_bodies(r)
     crba.sum_up(r, crba.COMPOSITE)
@@ -127,7 +128,8 @@ def dccrba_kernel(r):
         Ag_k = X*_k Y S_k
         dAg_k = X*_k (dY S_k + Y v x S_k) - vcom x Ag_k.linear
 
-    Writes AG, DAG; calls place_bodies, move_bodies, locate_com, store_momentum.
+    Reads Q, V; writes COM, VCOM, MASS, AG, DAG, HG, IG; calls place_bodies, move_bodies,
+    locate_com, store_momentum.
     """
     crba.place_bodies(r)
     crba.move_bodies(r)
@@ -162,7 +164,7 @@ def momentum_rate_kernel(r):
         hg = sum of X*_i Y_i v_i
         dhg = sum of X*_i (Y_i a_i + v_i x* Y_i v_i)
 
-    Writes VCOM, ACOM, HG, DHG; calls sum_bodies, store_com.
+    Reads Q, V, A; writes COM, VCOM, ACOM, MASS, HG, DHG; calls sum_bodies, store_com.
     """
     bodies = com.sum_bodies(r)
     c = scale(-1.0, com.store_com(r, bodies.mass, bodies.first_moment))

@@ -67,8 +67,8 @@ COMPOSITE_MOMENTUM = field("_composite_momentum", ("rows", 6))  # each body's, t
 def move_bodies(r):
     """Compute columns, velocities, accelerations and bodies of all joints, without gravity.
 
-    Writes OA, DADQ, COMPOSITE_MOMENTUM; calls set_relative, place_columns, move_columns,
-    velocity_columns, acceleration_columns, store_body.
+    Reads Q, V, A; writes OV, OA, J, DJ, PSID, DADQ, DADV, COMPOSITE_MOMENTUM; calls set_relative,
+    place_columns, move_columns, velocity_columns, acceleration_columns, store_body.
     """
     rc.set_relative(r)
     clear_entries(r, OA, 6)
@@ -159,8 +159,9 @@ def centroidal_derivatives_kernel(r):
     Columns of ``force_columns`` are shifted to the center of mass, which moves by dF/da.linear / m
     along each velocity.
 
-    Writes HG, DHG, DH_DQ, DHDOT_DQ, DHDOT_DV, DHDOT_DA; calls move_bodies, force_columns,
-    store_com, velocity_columns_in_world.
+    Reads Q, V, A; writes COM, MASS, HG, DHG, OV, OA, J, DJ, PSID, DVDQ, DADQ, DADV, DFDA, DFDQ,
+    DFDV, DH_DQ, DHDOT_DQ, DHDOT_DV, DHDOT_DA, DHDQ; calls move_bodies, force_columns, store_com,
+    velocity_columns_in_world.
     """
     move_bodies(r)
     force_columns(r)
@@ -194,8 +195,9 @@ def com_velocity_derivatives_kernel(r):
 
         dvcom/dq_k = (S_k x* h + Y psid_k).linear / m
 
-    Writes VCOM, DVCOM_DQ, DHDQ, COMPOSITE_MOMENTUM; calls set_relative, clear_composites,
-    velocity_columns_in_world, place_columns, move_columns, velocity_columns.
+    Reads Q, V; writes VCOM, OV, J, DJ, PSID, DVDQ, DADV, DVCOM_DQ, DHDQ, COMPOSITE_MOMENTUM; calls
+    set_relative, clear_composites, velocity_columns_in_world, place_columns, move_columns,
+    velocity_columns.
     """
     rc.set_relative(r)
     for i in range(1, njoints(r) + 1):

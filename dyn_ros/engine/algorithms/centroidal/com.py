@@ -131,7 +131,7 @@ def center_of_mass_kernel(r):
 
         com = sum of m_i c_i / m,  vcom = h.linear / m,  acom = dh.linear / m
 
-    Writes V, A, VCOM, ACOM; calls sum_bodies, store_com.
+    Reads Q; writes V, A, COM, VCOM, ACOM, MASS; calls sum_bodies, store_com.
     """
     zero_unless_input(r, V)
     zero_unless_input(r, A)
@@ -150,8 +150,8 @@ def place_subtrees(r):
 
         h = Y v,  f = Y a + v x* h
 
-    Writes MASS_SUM, FIRST_MOMENT_SUM, MOMENTUM_SUM, FORCE_SUM; calls set_root_relative,
-    place_body_relative, body_velocity, body_acceleration.
+    Reads Q, V, A; writes MASS_SUM, FIRST_MOMENT_SUM, MOMENTUM_SUM, FORCE_SUM; calls
+    set_root_relative, place_body_relative, body_velocity, body_acceleration.
     """
     ra.set_root_relative(r)
     for i in range(1, njoints(r) + 1):
@@ -192,8 +192,8 @@ def subtree_centers_kernel(r):
 
         c = (m c) / m,  vc = h.linear / m,  ac = f.linear / m
 
-    Writes V, A, SUBTREE_COM, SUBTREE_VCOM, SUBTREE_ACOM, SUBTREE_MASS; calls place_subtrees,
-    sum_subtrees.
+    Reads Q; writes V, A, SUBTREE_COM, SUBTREE_VCOM, SUBTREE_ACOM, SUBTREE_MASS; calls
+    place_subtrees, sum_subtrees.
     """
     zero_unless_input(r, V)
     zero_unless_input(r, A)

@@ -221,8 +221,9 @@ def store_torques(r):
 def solve_constrained(r):
     """Run sweeps 2 and 3, after ``sweep_outward``, for alpha, beta and the root's acceleration.
 
-    Calls inward_inertias, propagate_constraints, eliminate_unopposed, constrain,
-    outward_accelerations, store_torques.
+    Reads TAU_IN, F_EXT, ALPHA, BETA; writes DDQ, LINK_ACCELERATION, CONSTRAINT_TORQUES,
+    TOTAL_TORQUE, CONSTRAINT_FORCES; calls inward_inertias, propagate_constraints,
+    eliminate_unopposed, constrain, outward_accelerations, store_torques.
     """
     aba.inward_inertias(r)
     propagate_constraints(r, True)
@@ -236,8 +237,9 @@ def solve_constrained(r):
 def solve_constrained_coupled(r):
     """Run sweeps 2 and 3 with the factor of M, if mimic joints couple branches.
 
-    Calls eliminate_coupled, propagate_constraints, eliminate_unopposed_coupled, constrain,
-    accelerate_coupled, store_torques.
+    Reads TAU_IN, F_EXT, ALPHA, BETA; writes DDQ, LINK_ACCELERATION, CONSTRAINT_TORQUES,
+    TOTAL_TORQUE, CONSTRAINT_FORCES; calls eliminate_coupled, propagate_constraints,
+    eliminate_unopposed_coupled, constrain, accelerate_coupled, store_torques.
     """
     cf.eliminate_coupled(r)
     propagate_constraints(r, False)
@@ -264,7 +266,8 @@ def sweep_outward(r):
 def sweep_outward_coupled(r):
     """Run sweep 1 after M and its factor, if mimic joints couple branches.
 
-    Calls crba_kernel, factor, sweep_outward.
+    Reads Q, V, F_EXT, ROOT_ACC; writes M, LINK_ACCELERATION; calls crba_kernel, factor,
+    sweep_outward.
     """
     crba_kernel(r)
     factor(r)

@@ -51,8 +51,8 @@ def right_side_kernel(r):
         J ddq = kp err - kd J v - drift     PRIMAL_RHS
         M ddq - J' lambda = tau - nle       TORQUE_RESIDUAL
 
-    Reads TAU_IN; writes NLE, LINK_ACCELERATION, PRIMAL_RHS, TORQUE_RESIDUAL; calls newton_euler,
-    outward_velocities, propagate_contacts.
+    Reads Q, V, A, TAU_IN, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F, NLE, LINK_ACCELERATION,
+    PRIMAL_RHS, TORQUE_RESIDUAL; calls newton_euler, outward_velocities, propagate_contacts.
     """
     newton_euler(r, False, NLE)
     for k in range(nv(r)):

@@ -60,8 +60,10 @@ def differentiate(r):
 
         M d(ddq) - J' d(lambda) = -dtau,  J d(ddq) = -drow
 
-    Reads DDQ; writes A, DDQ_DQ, DDQ_DV, DDQ_DTAU, DLAMBDA_DQ, DLAMBDA_DV, DLAMBDA_DTAU; calls
-    outward_bodies, subtract_contact_forces, inward, differentiate_contacts, differentiate_forces,
+    Reads Q, V, F_EXT, DDQ; writes A, M, OV, OA_GF, TAU, J, DJ, PSID, PSIDD, DADQ, DADV, DTAU_DQ,
+    DTAU_DV, DFDA, DFDQ, DFDV, DDQ_DQ, DDQ_DV, LAMBDA_C, LAMBDA_C_PROX, DIFF_LAMBDA_C, DAC_DQ,
+    DAC_DV, DAC_DA, DVC_DQ, DDQ_DTAU, DLAMBDA_DQ, DLAMBDA_DV, DLAMBDA_DTAU; calls outward_bodies,
+    subtract_contact_forces, inward, differentiate_contacts, differentiate_forces,
     respond_to_torques, rates_to_origin, move_forces.
     """
     n = nv(r)

@@ -72,8 +72,9 @@ def solve_contacts(r):
 
         M ddq + nle = tau + J' lambda,  J ddq + drift = kp err - kd J v
 
-    Calls outward_velocities, inward_inertias, propagate_contacts, apply_contact_forces,
-    outward_accelerations.
+    Reads Q, V, TAU_IN, F_EXT; writes DDQ, LINK_ACCELERATION, LAMBDA_C, LAMBDA_C_PROX,
+    DIFF_LAMBDA_C; calls outward_velocities, inward_inertias, propagate_contacts,
+    apply_contact_forces, outward_accelerations.
     """
     aba.outward_velocities(r)
     set_root_acceleration(r, aba.LINK_ACCELERATION)
@@ -89,8 +90,9 @@ def solve_contacts_coupled(r):
 
         M ddq = tau - nle + J' lambda
 
-    Calls crba_kernel, factor, outward_velocities, eliminate_coupled, propagate_contacts,
-    eliminate_columns, apply_contact_forces, accelerate_coupled.
+    Reads Q, V, TAU_IN, F_EXT; writes M, DDQ, LINK_ACCELERATION, LAMBDA_C, LAMBDA_C_PROX,
+    DIFF_LAMBDA_C; calls crba_kernel, factor, outward_velocities, eliminate_coupled,
+    propagate_contacts, eliminate_columns, apply_contact_forces, accelerate_coupled.
     """
     crba_kernel(r)
     factor(r)

@@ -169,7 +169,8 @@ def contact_inverse_dynamics_kernel(r):
 
         tau = rnea(q, v, a) - J' lambda, zero at the base
 
-    Writes TAU, SOLUTION; calls newton_euler, place_robot, propagate_contacts, solve_base_forces.
+    Reads Q, V, A, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F, TAU, SOLUTION, LAMBDA_C; calls
+    newton_euler, place_robot, propagate_contacts, solve_base_forces.
     """
     newton_euler(r, True, TAU)
     place_robot(r)
@@ -223,8 +224,8 @@ def contact_forces_kernel(r):
 
         J' lambda = rnea(q, v, a) - tau
 
-    Reads TAU_IN; writes TAU, SOLUTION, CONTACT_TORQUES; calls newton_euler, place_robot,
-    propagate_contacts, fit_forces.
+    Reads Q, V, A, TAU_IN, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F, TAU, SOLUTION, LAMBDA_C,
+    CONTACT_TORQUES; calls newton_euler, place_robot, propagate_contacts, fit_forces.
     """
     newton_euler(r, True, TAU)
     for j in range(nv(r)):

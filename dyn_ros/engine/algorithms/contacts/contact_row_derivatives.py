@@ -349,7 +349,7 @@ def differentiate_contacts(r, accelerated):
 
     Needs the columns of rnea_columns.py.
 
-    Calls contact_bodies, add_columns.
+    Writes DAC_DQ, DAC_DV, DAC_DA, DVC_DQ; calls contact_bodies, add_columns.
     """
     count = nconstraints(r) * nv(r)
     if not (accelerated and is_batch(r)):

@@ -68,7 +68,7 @@ def store_jacobian(r, target):
 def contact_jacobian_kernel(r):
     """Compute the Jacobian of contacts, J.
 
-    Writes CONTACT_JACOBIAN; calls place_robot, propagate_contacts.
+    Reads Q; writes CONTACT_JACOBIAN; calls place_robot, propagate_contacts.
     """
     place_robot(r)
     propagate_contacts(r, False, False)
@@ -83,7 +83,7 @@ def eliminate_contacts(r):
 
         M = U D U'
 
-    Calls place_robot, eliminate_all, propagate_contacts.
+    Reads Q; calls place_robot, eliminate_all, propagate_contacts.
     """
     place_robot(r)
     eliminate_all(r)
@@ -96,7 +96,7 @@ def eliminate_contacts_coupled(r):
 
         M = U D U'
 
-    Writes DINV; calls crba_kernel, factor, propagate_contacts, eliminate_columns.
+    Reads Q; writes M, DINV; calls crba_kernel, factor, propagate_contacts, eliminate_columns.
     """
     crba_kernel(r)
     factor(r)
@@ -178,7 +178,7 @@ def invert_coupling(r, target):
 def invert_delassus(r):
     """Compute the inverse of the Delassus matrix, (J M^-1 J' + mu I)^-1.
 
-    Writes DELASSUS_INVERSE; calls compute_delassus, invert_coupling.
+    Writes DELASSUS, DELASSUS_INVERSE; calls compute_delassus, invert_coupling.
     """
     compute_delassus(r)
     invert_coupling(r, DELASSUS_INVERSE)

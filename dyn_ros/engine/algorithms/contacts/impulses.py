@@ -120,8 +120,9 @@ def solve_impulses(r):
 
         M (v_after - v) = J' impulse,  J v_after = -e J v
 
-    Writes BIAS, BIAS_TORQUE; calls place_moving_robot, eliminate_all, propagate_contacts,
-    solve_impact, outward_accelerations, add_velocity_change.
+    Reads Q, V; writes DDQ, LINK_ACCELERATION, BIAS, BIAS_TORQUE, DQ_AFTER, IMPULSE_C; calls
+    place_moving_robot, eliminate_all, propagate_contacts, solve_impact, outward_accelerations,
+    add_velocity_change.
     """
     place_moving_robot(r)
     aba.eliminate_all(r)
@@ -140,8 +141,8 @@ def solve_impulses_coupled(r):
 
         v_after = v + M^-1 J' impulse
 
-    Writes DDQ, DINV; calls crba_kernel, factor, place_moving_robot, propagate_contacts,
-    eliminate_columns, solve_impact, add_velocity_change.
+    Reads Q, V; writes M, DDQ, DINV, DQ_AFTER, IMPULSE_C; calls crba_kernel, factor,
+    place_moving_robot, propagate_contacts, eliminate_columns, solve_impact, add_velocity_change.
     """
     crba_kernel(r)
     factor(r)
@@ -279,7 +280,7 @@ def outward_impact(r):
         psid = v_p x S,  psidd = a_p x S
         f = Y a
 
-    Reads V, DQ_AFTER; writes OA_GF, PSID, PSIDD, COMPOSITE_INERTIA, COMPOSITE_FORCE; calls
+    Reads V, DQ_AFTER; writes OV, OA_GF, J, PSID, PSIDD, COMPOSITE_INERTIA, COMPOSITE_FORCE; calls
     set_relative, placed_columns.
     """
     restitution = packed.setting(r, packed.RESTITUTION)
@@ -309,7 +310,7 @@ def differentiate_momentum(r):
 
         dp = d(M (v_after - v) - J' impulse)
 
-    Reads IMPULSE_C; writes DTAU_DQ; calls subtract_contact_forces, inward_at_rest,
+    Reads IMPULSE_C; writes DTAU_DQ, DFDQ; calls subtract_contact_forces, inward_at_rest,
     differentiate_forces.
     """
     contact_row_derivatives.subtract_contact_forces(r, IMPULSE_C, rc.COMPOSITE_FORCE)
@@ -350,8 +351,9 @@ def solve_rates(r):
 def differentiate(r):
     """Compute all derivatives, after the impact and the root of M^-1.
 
-    Writes IMPULSE_C; calls outward_impact, differentiate_contacts, differentiate_momentum,
-    solve_rates, rates_to_origin.
+    Reads V; writes OV, OA_GF, J, PSID, PSIDD, DTAU_DQ, DFDQ, DAC_DQ, DAC_DV, DAC_DA, DVC_DQ,
+    IMPULSE_C, DQ_AFTER_DQ, DQ_AFTER_DV, DIMPULSE_DQ, DIMPULSE_DV; calls outward_impact,
+    differentiate_contacts, differentiate_momentum, solve_rates, rates_to_origin.
     """
     outward_impact(r)
     contact_row_derivatives.differentiate_contacts(r, False)

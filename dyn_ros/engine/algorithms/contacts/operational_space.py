@@ -156,7 +156,8 @@ def project_bias_forces(r):
 def invert_mass(r):
     """Compute M^-1 by elimination along the tree.
 
-    Writes V; calls outward_velocities, eliminate_all, invert_after_elimination.
+    Reads Q, F_EXT; writes V, MINV; calls outward_velocities, eliminate_all,
+    invert_after_elimination.
     """
     zero_unless_input(r, V)
     outward_velocities(r)
@@ -168,7 +169,8 @@ def invert_mass(r):
 def invert_mass_coupled(r):
     """Compute M^-1 from the factor of M, if mimic joints couple branches.
 
-    Writes V; calls crba_kernel, factor, invert_after_factor, outward_velocities.
+    Reads Q, F_EXT; writes V, M, MINV; calls crba_kernel, factor, invert_after_factor,
+    outward_velocities.
     """
     zero_unless_input(r, V)
     crba_kernel(r)
@@ -181,7 +183,8 @@ def invert_mass_coupled(r):
 def invert_frame(r):
     """Compute J, Lambda, Jbar and the projector N, after the inverse of M.
 
-    Calls compute_jacobian, invert_jacobian, compute_projector.
+    Writes LINK_ACCELERATION, CONTACT_JACOBIAN, OSIM, JBAR, PROJECTOR; calls compute_jacobian,
+    invert_jacobian, compute_projector.
     """
     compute_jacobian(r)
     invert_jacobian(r)
@@ -206,7 +209,8 @@ def move_inverse(r):
 def compute_bias_forces(r):
     """Compute mu and p, after ``invert_frame``, and move all results to the world's origin.
 
-    Calls nonlinear_effects_kernel, generalized_gravity_kernel, project_bias_forces, move_inverse.
+    Reads Q, V, A, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F, NLE, G, OSIM, JBAR, MU, P; calls
+    nonlinear_effects_kernel, generalized_gravity_kernel, project_bias_forces, move_inverse.
     """
     nonlinear_effects_kernel(r)
     generalized_gravity_kernel(r)

@@ -66,7 +66,8 @@ def differentiate(r, bodies_placed):
 
         dqdd/dq = -M^-1 dtau/dq,  dqdd/dv = -M^-1 dtau/dv
 
-    Reads DDQ, MINV; writes A, DDQ_DQ, DDQ_DV; calls outward, inward.
+    Reads Q, V, F_EXT, DDQ, MINV; writes A, M, OV, OA_GF, TAU, J, DJ, PSID, PSIDD, DADQ, DADV,
+    DTAU_DQ, DTAU_DV, DFDA, DFDQ, DFDV, DDQ_DQ, DDQ_DV; calls outward, inward.
     """
     for k in range(nv(r)):
         set_entry(r, A, k, entry(r, DDQ, k))
@@ -82,7 +83,9 @@ def derivatives(r):
 
         dqdd/dq = -M^-1 dtau/dq,  dqdd/dv = -M^-1 dtau/dv
 
-    Calls aba_kernel, invert_after_elimination, differentiate.
+    Reads Q, V, TAU_IN, F_EXT; writes M, OV, OA_GF, TAU, J, DJ, PSID, PSIDD, DADQ, DADV, DTAU_DQ,
+    DTAU_DV, DFDA, DFDQ, DFDV, DDQ, LINK_ACCELERATION, MINV, DDQ_DQ, DDQ_DV; calls aba_kernel,
+    invert_after_elimination, differentiate.
     """
     aba_kernel(r)
     minverse.invert_after_elimination(r)
@@ -93,7 +96,9 @@ def derivatives(r):
 def coupled_derivatives(r):
     """Compute ``derivatives`` for models whose mimic joints couple branches.
 
-    Calls coupled_aba_kernel, invert_after_factor, differentiate.
+    Reads Q, V, TAU_IN, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F, M, OV, OA_GF, TAU, NLE, J,
+    DJ, PSID, PSIDD, DADQ, DADV, DTAU_DQ, DTAU_DV, DFDA, DFDQ, DFDV, DDQ, MINV, DDQ_DQ, DDQ_DV;
+    calls coupled_aba_kernel, invert_after_factor, differentiate.
     """
     coupled_aba_kernel(r)
     minverse.invert_after_factor(r)

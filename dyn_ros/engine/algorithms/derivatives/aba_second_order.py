@@ -150,7 +150,9 @@ def differentiate_twice(r):
 
     See the formulas of this module.
 
-    Writes D2DDQ_DVDV, SLICE; calls second_order, columns_in_world, add_accelerations.
+    Writes OV, OA_GF, J, DJ, PSID, PSIDD, DVDQ, DADQ, DADV, DFDA, DFDQ, DFDV, D2TAU_DQDQ,
+    D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ, D2DDQ_DQDQ, D2DDQ_DVDV, D2DDQ_DQDV, D2DDQ_DTAUDQ, SLICE;
+    calls second_order, columns_in_world, add_accelerations.
     """
     rnea_second_order.second_order(r)
     columns_in_world(r)

@@ -31,7 +31,8 @@ def coriolis_matrix_kernel(r):
         C_jk = S_j . (Y dS_k + B S_k / 2)               j is an ancestor of k, or k itself
         C_kj = Y S_k . dS_j + (B' S_k / 2) . S_j        j is an ancestor of k
 
-    Writes C; calls set_relative, clear_composites, place_columns, move_columns.
+    Reads Q, V; writes OV, J, DJ, C; calls set_relative, clear_composites, place_columns,
+    move_columns.
     """
     A = matrix(r, C)
     rc.set_relative(r)

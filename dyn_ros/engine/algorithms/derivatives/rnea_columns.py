@@ -160,7 +160,7 @@ def subtract_external_force(r, i):
 def outward(r, placed):
     """Outward pass: columns, velocities, accelerations and bodies; see ``placed_columns``.
 
-    Calls outward_bodies.
+    Reads Q, V, A, F_EXT; writes OV, OA_GF, J, DJ, PSID, PSIDD, DADQ, DADV; calls outward_bodies.
     """
     ra.set_root_acceleration(r, OA_GF)
     outward_bodies(r, placed, not is_batch(r))
@@ -170,8 +170,9 @@ def outward(r, placed):
 def outward_bodies(r, placed, publishing):
     """Outward pass with the given acceleration of the universe; publishing stores dAdq.
 
-    Writes OA_GF, PSIDD, DADQ; calls set_relative, move_columns, velocity_columns,
-    acceleration_columns, store_body, subtract_external_force, placed_columns, place_columns.
+    Reads Q, V, A, F_EXT; writes OV, OA_GF, J, DJ, PSID, PSIDD, DADQ, DADV; calls set_relative,
+    move_columns, velocity_columns, acceleration_columns, store_body, subtract_external_force,
+    placed_columns, place_columns.
     """
     set_relative(r)
     g = gravity(r)

@@ -190,7 +190,8 @@ def velocity_columns_in_world(r):
 def columns_in_world(r):
     """Shift all public columns and motions to the world's origin.
 
-    Writes OA_GF, PSIDD, DADQ, DFDA, DFDQ, DFDV; calls velocity_columns_in_world.
+    Writes OV, OA_GF, J, DJ, PSID, PSIDD, DVDQ, DADQ, DADV, DFDA, DFDQ, DFDV; calls
+    velocity_columns_in_world.
     """
     velocity_columns_in_world(r)
     for columns in (rc.PSIDD, rc.DADQ):
@@ -206,7 +207,8 @@ def rnea_derivatives_kernel(r):
 
     See the formulas of this module.
 
-    Calls outward, inward, columns_in_world.
+    Reads Q, V, A, F_EXT; writes M, OV, OA_GF, TAU, J, DJ, PSID, PSIDD, DVDQ, DADQ, DADV, DTAU_DQ,
+    DTAU_DV, DFDA, DFDQ, DFDV; calls outward, inward, columns_in_world.
     """
     rc.outward(r, False)
     inward(r, True)
@@ -253,8 +255,8 @@ def static_derivatives(r, field):
 
         psidd = -g x S,  psid = 0
 
-    Writes OA_GF, PSIDD, field; calls set_relative, inward_at_rest, place_columns,
-    subtract_external_force.
+    Reads Q, F_EXT; writes OV, OA_GF, J, PSIDD, DFDQ, field; calls set_relative, inward_at_rest,
+    place_columns, subtract_external_force.
     """
     rc.set_relative(r)
     ra.set_root_acceleration(r, OA_GF)
@@ -274,7 +276,10 @@ def static_derivatives(r, field):
 
 @kernel
 def generalized_gravity_derivatives_kernel(r):
-    """Compute the derivatives of the gravity torques. Writes DG_DQ; calls static_derivatives."""
+    """Compute the derivatives of the gravity torques.
+
+    Reads Q, F_EXT; writes OV, OA_GF, J, PSIDD, DG_DQ, DFDQ; calls static_derivatives.
+    """
     static_derivatives(r, DG_DQ)
 
 
@@ -282,7 +287,7 @@ def generalized_gravity_derivatives_kernel(r):
 def static_torque_derivatives_kernel(r):
     """Compute the derivatives of the torques at rest under external forces.
 
-    Writes DTAU_DQ; calls static_derivatives.
+    Reads Q, F_EXT; writes OV, OA_GF, J, PSIDD, DTAU_DQ, DFDQ; calls static_derivatives.
     """
     static_derivatives(r, DTAU_DQ)
 

@@ -198,7 +198,8 @@ def store_entries(r, d, e, f, F, k, a, de_one_joint, ef_one_joint):
 def second_order(r):
     """Store the second-order derivatives, after ``outward`` and ``inward``.
 
-    Calls outer_column, forces, store_entries.
+    Writes D2TAU_DQDQ, D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ; calls outer_column, forces,
+    store_entries.
     """
     for tensor in TENSORS:
         clear_sparse(r, tensor)
@@ -231,7 +232,9 @@ def rnea_second_order_derivatives_kernel(r):
 
     See the formulas of this module.
 
-    Calls outward, inward, second_order, columns_in_world.
+    Reads Q, V, A, F_EXT; writes M, OV, OA_GF, TAU, J, DJ, PSID, PSIDD, DVDQ, DADQ, DADV, DTAU_DQ,
+    DTAU_DV, DFDA, DFDQ, DFDV, D2TAU_DQDQ, D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ; calls outward,
+    inward, second_order, columns_in_world.
     """
     rc.outward(r, False)
     rd.inward(r, True)

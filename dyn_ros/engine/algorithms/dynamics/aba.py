@@ -259,7 +259,8 @@ def coupled_aba_kernel(r):
 
         M qdd = tau - nle
 
-    Reads TAU_IN; writes DDQ; calls crba_kernel, factor, nonlinear_effects_kernel.
+    Reads Q, V, A, TAU_IN, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F, M, NLE, DDQ; calls
+    crba_kernel, factor, nonlinear_effects_kernel.
     """
     crba_kernel(r)
     factor(r)
@@ -275,7 +276,8 @@ def aba_kernel(r):
 
         qdd = M^-1 (tau - nle + J' f_ext)   Featherstone (2008), table 7.1
 
-    Calls outward_velocities, inward_inertias, outward_accelerations.
+    Reads Q, V, TAU_IN, F_EXT; writes DDQ, LINK_ACCELERATION; calls outward_velocities,
+    inward_inertias, outward_accelerations.
     """
     outward_velocities(r)
     inward_inertias(r)

@@ -66,7 +66,8 @@ def articulated_inertias_kernel(r):
 
         YA = Y + sum over children of X* (YA - U D^-1 U') X           Featherstone (2008), table 7.1
 
-    Calls place_bodies, articulated_body_inertia, store_result, add_to_parent, eliminate.
+    Reads Q; writes YABA, OYABA; calls place_bodies, articulated_body_inertia, store_result,
+    add_to_parent, eliminate.
     """
     place_bodies(r)
     for i in range(njoints(r), 0, -1):
@@ -171,7 +172,7 @@ def coupled_articulated_inertias_kernel(r):
 
         YA = Y - F H^-1 F'                  H, F: of the joints in the subtree
 
-    Calls place_bodies, inertia_behind, store_result, eliminate_behind.
+    Reads Q; writes YABA, OYABA; calls place_bodies, inertia_behind, store_result, eliminate_behind.
     """
     place_bodies(r)
     sum_up(r, COMPOSITE)

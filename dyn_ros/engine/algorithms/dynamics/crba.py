@@ -261,7 +261,7 @@ def composite_inertias_kernel(r):
         Y = sum of X*_i Y_i X_i
         dY = sum of X*_i (v_i x* Y_i - Y_i v_i x) X_i
 
-    Writes V, YCRB, OYCRB, DYCRB, DOYCRB; calls place_bodies, move_bodies, store_composite.
+    Reads Q; writes V, YCRB, OYCRB, DYCRB, DOYCRB; calls place_bodies, move_bodies, store_composite.
     """
     zero_unless_input(r, V)
     place_bodies(r)

@@ -242,7 +242,7 @@ def invert_after_factor(r):
 def minverse_kernel(r):
     """Compute the inverse of the inertia matrix, M^-1 = V' V.
 
-    Calls place_bodies, eliminate_all, invert_after_elimination.
+    Reads Q; writes MINV; calls place_bodies, eliminate_all, invert_after_elimination.
     """
     place_bodies(r)
     eliminate_all(r)

@@ -110,8 +110,8 @@ def observe_velocity(r):
 
         P = M (v_1 - v_0),  P_RATE = -nle
 
-    Reads OBSERVED_BEFORE; writes P_RATE, OBSERVED, VELOCITY_CHANGE; calls momentum_of,
-    nonlinear_effects_kernel.
+    Reads Q, V, A, F_EXT, OBSERVED_BEFORE; writes LIMI, JOINT_V, JOINT_A, JOINT_F, NLE, P, P_RATE,
+    OBSERVED, VELOCITY_CHANGE; calls momentum_of, nonlinear_effects_kernel.
     """
     for k in range(nv(r)):
         set_entry(r, VELOCITY_CHANGE, k, entry(r, V, k) - entry(r, OBSERVED_BEFORE, k))
@@ -145,8 +145,9 @@ def momentum_observer_step_kernel(r):
         u = tau + C' v - g - friction
         r = K (p - integral of (u + r))                 De Luca and Mattone (2005)
 
-    Reads TAU_IN, STEP, OBSERVER_GAIN, DAMPING, COULOMB, REVERSAL, EXTERNAL_BEFORE,
-    KNOWN_EFFORT_BEFORE; writes EXTERNAL, KNOWN_EFFORT; calls observe_velocity, observe_momentum.
+    Reads Q, V, A, TAU_IN, F_EXT, STEP, OBSERVER_GAIN, DAMPING, COULOMB, REVERSAL, EXTERNAL_BEFORE,
+    KNOWN_EFFORT_BEFORE; writes LIMI, JOINT_V, JOINT_A, JOINT_F, NLE, P, P_RATE, EXTERNAL, OBSERVED,
+    KNOWN_EFFORT; calls observe_velocity, observe_momentum.
     """
     if option(r, DIRECT) == 1:
         observe_velocity(r)

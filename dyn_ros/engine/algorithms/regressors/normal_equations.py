@@ -236,8 +236,8 @@ def normal_equations_kernel(r):
 
         W'W = W'W + sum of w_k y_k y_k'     y: row of the regressor, features and torque
 
-    Reads ROW_WEIGHTS; writes WEIGHT; calls set_falling_root, parameter_columns, store_features,
-    add_lanes, add_row.
+    Reads Q, V, A, TAU_IN, ROW_WEIGHTS; writes WEIGHT; calls set_falling_root, parameter_columns,
+    store_features, add_lanes, add_row.
     """
     if is_coupled(r):
         clear_entries(r, EQUATIONS, size(r, EQUATIONS))
