@@ -174,10 +174,10 @@ def compare_formats(folder: Path, count: int) -> None:
     for signal, values in (("position", q), ("velocity", v), ("effort", q)):
         columns |= {f"{signal}.{name}": values[:, k] for k, name in enumerate(JOINT_NAMES)}
     for suffix in ("csv", "parquet"):
-        from dyn_ros.recordings.tables.columns import write
+        from dyn_ros.recordings.tables.columns import write_columns
 
         path = folder / f"table.{suffix}"
-        write(path, columns)
+        write_columns(path, columns)
         print_rate(f"{suffix}: dyn_ros", read_with_dyn_ros, path, count)
 
 

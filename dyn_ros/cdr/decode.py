@@ -23,7 +23,8 @@ class Raw(NamedTuple):
     """Serialized messages, and descriptions of the problems in reading them."""
 
     content: NDArray[np.uint8]
-    rows: NDArray[np.int64]  # (n, 4): `Decoder.channel_code`, log time [ns], offset, length [bytes]
+    # (n, 4): `Decoder.channel_code`, log time [ns], offset and length in the content [bytes]
+    message_index: NDArray[np.int64]
     problems: tuple[str, ...] = ()
 
 
@@ -77,7 +78,7 @@ class Decoder:
         self.problems: dict[str, int] = {}  # number of messages with each problem
         # the lists of strings that `decode_message` recognizes
         self.strings = np.zeros(0, np.uint8)  # each string behind its length, of eight bytes
-        self.lists = np.zeros((0, 4), np.int64)  # see `find_list`
+        self.string_lists = np.zeros((0, 4), np.int64)  # see `find_list`
         self._topic_numbers: dict[str, int] = {}
         self._name_list_numbers: dict[tuple[str, ...], int] = {}
         self._child_frame_numbers: dict[str, int] = {}
@@ -122,7 +123,7 @@ class Decoder:
         """Return the decoded messages, and count in `problems` what cannot be decoded."""
         for problem in raw.problems:
             self.report(problem)
-        content, index = raw.content, np.ascontiguousarray(raw.rows)
+        content, index = raw.content, np.ascontiguousarray(raw.message_index)
         rows = np.empty((len(index), ROW_SIZE), np.int64)
         numbers = np.empty(int(index[:, 3].sum()) // 8 + 1)
         failures = np.zeros((len(self._latest_lists), len(PROBLEMS)), np.int64)
@@ -134,8 +135,8 @@ class Decoder:
                 index.ctypes.data,
                 len(index),
                 self.strings.ctypes.data,
-                self.lists.ctypes.data,
-                len(self.lists),
+                self.string_lists.ctypes.data,
+                len(self.string_lists),
                 self._latest_lists.ctypes.data,
                 failures.ctypes.data,
                 rows.ctypes.data,
@@ -156,7 +157,7 @@ class Decoder:
         """Recognize a list from now on, of joint names (kind 0) or of one child frame (kind 1)."""
         content = b"".join(len(string).to_bytes(8, "little") + string for string in strings)
         row = np.array([[kind, len(strings), len(self.strings), number]], np.int64)
-        self.lists = np.concatenate([self.lists, row])
+        self.string_lists = np.concatenate([self.string_lists, row])
         self.strings = np.concatenate([self.strings, np.frombuffer(content, np.uint8)])
 
     def _read_list(

@@ -63,7 +63,7 @@ def _calibrate(options: argparse.Namespace) -> None:
     from rich.progress import TimeElapsedColumn
 
     from ..logs.calibration import calibrate, save
-    from ..recordings.formats.sources import discover
+    from ..recordings.formats.sources import find_recordings
     from . import tables
 
     model = arguments.read_model(options)
@@ -71,7 +71,7 @@ def _calibrate(options: argparse.Namespace) -> None:
     settings = arguments.settings_in_options(options)
     gain, smoothing = settings.pop("gain", None), settings.pop("smoothing", None)
     with tables.progress("reading", TimeElapsedColumn()), report_errors():
-        paths = discover(options.recordings)
+        paths = find_recordings(options.recordings)
         arm = recorded.apply_lock_option(options, model, paths)
         arguments.require_gains(options, arm)
         calibration = calibrate(

@@ -185,9 +185,9 @@ def _run_identification(
     """Identify the robot; return the result, and the gains if they were estimated."""
     from ..identification.identify_options import IdentifyOptions
     from ..logs.identification import identify_recordings
-    from ..recordings.formats.sources import discover
+    from ..recordings.formats.sources import find_recordings
 
-    paths, terms = discover(options.recordings), options.friction_terms
+    paths, terms = find_recordings(options.recordings), options.friction_terms
     in_parts = options.workers is not None or options.scheduler is not None
     estimates_gains = options.effort_constant == ["estimate"]
     if in_parts and estimates_gains:
@@ -264,10 +264,10 @@ def _read_other_recordings(
     options: argparse.Namespace, model: Model, arm: Model, paths: Sequence[str], cutoff: float
 ) -> list[Samples]:
     """Read recordings for validation or with a load, filtered like the training samples."""
-    from ..recordings.formats.sources import discover
+    from ..recordings.formats.sources import find_recordings
 
     recordings = []
-    for path in discover(paths):
+    for path in find_recordings(paths):
         samples = recorded.read_complete(options, model, arm, path, cutoff)
         for text in samples.warnings:
             print(f"warning: {path}: {text}", file=sys.stderr)
@@ -304,10 +304,12 @@ def _validate(
         return ()
     from ..identification import Samples
     from ..identification.solution import effort_unit_warnings
-    from ..recordings.formats.sources import discover
+    from ..recordings.formats.sources import find_recordings
 
-    training_paths = {*map(realpath, discover([*options.recordings, *options.loaded]))}
-    for path in (path for path in discover(options.validate) if realpath(path) in training_paths):
+    training_paths = {*map(realpath, find_recordings([*options.recordings, *options.loaded]))}
+    for path in (
+        path for path in find_recordings(options.validate) if realpath(path) in training_paths
+    ):
         print(
             f"warning: --validate: {path} is among the recordings that are used; its errors do "
             "not show how well the model predicts others",

@@ -154,7 +154,7 @@ def _prepare_log(options: argparse.Namespace, out: Path) -> Log:
     """Check options and recordings as far as possible before the work begins; return the log."""
     from ..logs.log import EFFORT_QUANTITIES, Log, PartWriter, describe_options
     from ..logs.quantities import require_thresholds, required_overlap, thresholds
-    from ..recordings.formats.sources import discover
+    from ..recordings.formats.sources import find_recordings
 
     settings = _read_settings(options)
     requested = options.compute or ["state"]
@@ -166,7 +166,7 @@ def _prepare_log(options: argparse.Namespace, out: Path) -> Log:
             raise UsageError(f"--{option}: pass --robot too, the description of the robot")
     if "contacts" in quantities:
         require_thresholds(settings)
-    paths = discover(options.recordings)
+    paths = find_recordings(options.recordings)
     model = whole_model = None if options.robot is None else arguments.read_model(options)
     if whole_model is not None:
         model = recorded.apply_lock_option(options, whole_model, paths)

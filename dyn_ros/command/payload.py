@@ -49,7 +49,7 @@ def _payload(options: argparse.Namespace) -> None:
     """Run the command ``payload``."""
     from ..identification import identify_payload
     from ..identification.solution import effort_unit_warnings
-    from ..recordings.formats.sources import discover
+    from ..recordings.formats.sources import find_recordings
     from . import tables
 
     model = arguments.read_model(options)
@@ -57,7 +57,7 @@ def _payload(options: argparse.Namespace) -> None:
     if not options.name:
         raise UsageError(f"--name: expected a name, got ''; leave it out for {_DEFAULT_NAME!r}")
     with tables.progress("reading"), report_errors():
-        arm, samples = recorded.read(options, model, discover(options.recordings), False)
+        arm, samples = recorded.read(options, model, find_recordings(options.recordings), False)
         arguments.require_gains(options, arm)
         warnings = [*samples.warnings, *effort_unit_warnings(arm, samples)]
         payload = identify_payload(arm, samples, options.load_frame)

@@ -20,7 +20,7 @@ from ..engine.model.model import Model
 from ..engine.model.moments import Moment
 from ..recordings.formats.spans import Source
 from ..recordings.options import ReadOptions
-from ..recordings.selection import reported_joints
+from ..recordings.selection import find_reported_joints
 from ..recordings.tables.columns import Columns, joint_and_coordinate_names, name_file_in_errors
 from ..recordings.tables.files import Table
 from ..recordings.tables.row_selection import interval_mask
@@ -116,7 +116,7 @@ def lock_unrecorded(
             tables.append((recording, source))
             recorded |= {*source.owners("position"), *source.owners("effort")}
         elif source.spans:
-            recorded |= reported_joints(source, model, read.topics)
+            recorded |= find_reported_joints(source, model, read.topics)
     arm, warnings = without_unrecorded(model, recorded, joints)
     remaining = {name: x for name, x in joints.items() if name in arm.joint_names}
     positions, lock_warnings = _locked_positions(
@@ -129,7 +129,7 @@ def lock_unrecorded(
                     *(
                         _recorded_positions(table, source, name, read.since, read.until)
                         for table, source in tables
-                        if source.has("position", name)
+                        if source.has_signal("position", name)
                     ),
                 ]
             )
@@ -211,7 +211,9 @@ def _recorded_positions(
 ) -> Array:
     """Return the positions of a joint in an interval of a table."""
     with name_file_in_errors(table):
-        positions, time = source.read(source.signal("position", [name]), source.time())
+        positions, time = source.read(
+            source.find_columns("position", [name]), source.time_columns()
+        )
         rows = interval_mask(since, until, time[:, 0])
     return positions[rows & (np.abs(positions[:, 0]) < MAX_MEASUREMENT), 0]
 

@@ -17,7 +17,7 @@ from ..recordings.formats import is_table
 from ..recordings.formats.sources import open_source
 from ..recordings.formats.spans import Source
 from ..recordings.options import ReadOptions
-from ..recordings.reading import read_bag
+from ..recordings.reading import read_as_messages
 from ..recordings.tables.columns import Columns, name_file_in_errors
 from ..recordings.tables.files import Table
 from .locking import lock_joints, lock_unrecorded, require_single
@@ -122,7 +122,7 @@ def _read_and_lock(
         name: x
         for name, x in lock.items()
         if not all(
-            isinstance(source, Columns) and source.has(signal, name)
+            isinstance(source, Columns) and source.has_signal(signal, name)
             for source in opened
             for signal in ("position", "effort")
         )
@@ -168,7 +168,7 @@ def read_samples(
     """Read and prepare one recording; errors name its file."""
     with name_file_in_errors(recording):
         if isinstance(recording, (str, PathLike)) and not is_table(Path(recording)):
-            states = read_bag(recording, dataclasses.replace(read, robot=model))
+            states = read_as_messages(recording, dataclasses.replace(read, robot=model))
             return Samples.from_recording(model, states, **options)
         return Samples.from_table(
             model, recording, columns=columns, since=read.since, until=read.until, **options

@@ -19,7 +19,7 @@ from ..engine.model.model import Model
 from ..engine.model.moments import Moment
 from ..recordings.reading import read_table
 from ..recordings.recording import Recording
-from ..recordings.tables.columns import write
+from ..recordings.tables.columns import write_columns
 from ..recordings.tables.files import Table
 from .motion import measurements, preparation
 
@@ -451,7 +451,7 @@ class Samples:
                 f"in_contact.{name}": self.in_contact[:, k].astype(float)
                 for k, name in enumerate(self.contacts)
             }
-        write(path, table)
+        write_columns(path, table)
 
 
 def _complete_states(recording: Recording, velocity: bool) -> tuple[Recording, Sequence[str]]:

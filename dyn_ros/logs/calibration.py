@@ -29,9 +29,9 @@ from ..observer.thresholds import (
 from ..recordings.formats.sources import open_source
 from ..recordings.options import ReadOptions
 from ..recordings.part import read_part
-from ..recordings.plan import plan
+from ..recordings.plan import divide_part
 from ..recordings.recording import Recording
-from ..recordings.selection import select
+from ..recordings.selection import select_part
 from ..states.joint_states import States
 from .effort_checks import check_constant_efforts, check_effort_units
 from .quantities import independent_joints, observe
@@ -88,7 +88,7 @@ def calibrate(
     arguments of ``ReadOptions``.
     """
     recordings = [(path, _read_recording(model, path, read_arguments)) for path in paths]
-    recorded_states = [(path, recording.own) for path, recording in recordings]
+    recorded_states = [(path, recording.states_in_interval) for path, recording in recordings]
     dt = float(
         np.median(np.concatenate([1e-9 * np.diff(states.stamp) for _, states in recorded_states]))
     )
@@ -216,7 +216,7 @@ def _read_recording(model: Model, path: Path, read_arguments: Mapping[str, Any])
     source = open_source(path, read_options.columns.get(path))
     if source.damage:
         raise ValueError(f"{path}: {source.damage}")
-    parts = plan(select(source, read_options), float("inf"))
+    parts = divide_part(select_part(source, read_options), float("inf"))
     if not parts:
         raise ValueError(
             f"{path}: there are no states"
@@ -225,7 +225,7 @@ def _read_recording(model: Model, path: Path, read_arguments: Mapping[str, Any])
     part = read_part(parts[0])
     if incomplete := part.incomplete:
         raise ValueError(f"{path}: {incomplete}; lock its joint if it was never recorded (--lock)")
-    stamp = part.own.stamp
+    stamp = part.states_in_interval.stamp
     if not len(stamp):
         reasons = "; ".join(part.warnings) or "all positions are unknown"
         raise ValueError(f"{path}: there are no states: {reasons}; record it again")

@@ -31,7 +31,7 @@ from ..identification.locking import remaining_coordinates
 from ..identification.recorded_samples import read_recordings, recorded_robot
 from ..identification.solution import Solution, solve
 from ..recordings.formats import is_table
-from ..recordings.formats.sources import discover, open_source
+from ..recordings.formats.sources import find_recordings, open_source
 from ..recordings.options import ReadOptions, accept_options
 from ..recordings.part import read_part
 from ..recordings.plan import Part
@@ -118,7 +118,7 @@ def identify(
     >>> found.size > 1900, bool(found.identified.is_physical.all())
     (True, True)
     """
-    paths, identify_options = discover(recordings), IdentifyOptions(**options)
+    paths, identify_options = find_recordings(recordings), IdentifyOptions(**options)
     columns_of = {Path(path): names for path, names in (columns or {}).items()}
     if unknown := [path for path in columns_of if path not in paths or not is_table(path)]:
         raise ValueError(

@@ -20,7 +20,7 @@ from ..recordings.formats.spans import Source
 from ..recordings.options import ReadOptions
 from ..recordings.part import read_part
 from ..recordings.plan import Part
-from ..recordings.recording import Recording, thinned
+from ..recordings.recording import Recording, rate_mask
 from ..recordings.selection import open_parts
 from ..states.joint_states import abbreviate_names
 from .effort_checks import check_effort_units
@@ -78,7 +78,7 @@ class PartWriter:
         )
         contacts = table.contacts
         if self.rate is not None:
-            row_mask = thinned(part.states.stamp, self.rate)
+            row_mask = rate_mask(part.states.stamp, self.rate)
             table = table.take(row_mask[part.leading_count : len(row_mask) - part.trailing_count])
         if len(table):
             with _report_write_errors(file):
@@ -105,9 +105,9 @@ class PartWriter:
     def _signal_notes(self, model: Model, part: Recording) -> Iterator[str]:
         """Yield notes on velocities and efforts that are used and look wrong."""
         if VELOCITY_QUANTITIES & set(self.quantities):
-            yield from velocity_notes(model, part.own, self.settings)
+            yield from velocity_notes(model, part.states_in_interval, self.settings)
         if EFFORT_QUANTITIES & set(self.quantities):
-            yield from check_effort_units(model, part.own, self.settings)
+            yield from check_effort_units(model, part.states_in_interval, self.settings)
 
 
 def _unknown_signal_notes(
@@ -124,7 +124,7 @@ def _unknown_signal_notes(
             if name.partition(".")[0] == quantity
         )
     )
-    states = part.own
+    states = part.states_in_interval
     # velocities that are computed from the positions are the subject of `velocity_notes`
     is_computed = computed_velocity_mask(model, states, writer.settings)
     velocities = np.where(is_computed, 0.0, states.v)

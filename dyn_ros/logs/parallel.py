@@ -18,12 +18,12 @@ import numpy as np
 from ..engine.machine_code.workers import cores
 from ..engine.model.model import RootJoint
 from ..engine.model.moments import Moment
-from ..recordings.formats.sources import discover
+from ..recordings.formats.sources import find_recordings
 from ..recordings.formats.spans import Source
 from ..recordings.options import ReadOptions, Robot
 from ..recordings.part import read_part
 from ..recordings.plan import Base, Part
-from ..recordings.recording import Recording, thinned
+from ..recordings.recording import Recording, rate_mask
 from ..recordings.selection import load_robot, open_parts
 from ..states.joint_states import STALENESS
 from . import kernels
@@ -131,8 +131,8 @@ def map(
     >>> dyn_ros.logs.map(len, folder.name, robot=model, workers=1, reduce=operator.add)
     2000
     """
-    paths = discover(recordings)
-    thinned(np.zeros(0, np.int64), rate)
+    paths = find_recordings(recordings)
+    rate_mask(np.zeros(0, np.int64), rate)
     _require_sendable(function, reduce, scheduler)
     request = ReadOptions(
         robot=load_robot(robot, root_joint),

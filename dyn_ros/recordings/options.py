@@ -33,6 +33,7 @@ def accept_options(options: type[Any]) -> Callable[[Function], Function]:
     """
 
     def decorate(function: Function) -> Function:
+        """Return the function with the fields in its signature and docstring."""
         signature = inspect.signature(function)
         parameters = [
             parameter
@@ -59,7 +60,8 @@ def accept_options(options: type[Any]) -> Callable[[Function], Function]:
         signature = signature.replace(parameters=parameters)
 
         @functools.wraps(function)
-        def checked(*arguments: Any, **keywords: Any) -> Any:
+        def call_checked(*arguments: Any, **keywords: Any) -> Any:
+            """Call the function; raise a TypeError for a keyword that is not in the signature."""
             for name in keywords:
                 if name not in signature.parameters:
                     raise TypeError(
@@ -67,11 +69,11 @@ def accept_options(options: type[Any]) -> Callable[[Function], Function]:
                     )
             return function(*arguments, **keywords)
 
-        checked.__signature__ = signature  # type: ignore[attr-defined]
+        call_checked.__signature__ = signature  # type: ignore[attr-defined]
         _, _, descriptions = (inspect.getdoc(options) or "").partition("----------\n")
         if documentation := inspect.getdoc(function):
-            checked.__doc__ = documentation.replace("**options\n", f"{descriptions}\n")
-        return cast(Function, checked)
+            call_checked.__doc__ = documentation.replace("**options\n", f"{descriptions}\n")
+        return cast(Function, call_checked)
 
     return decorate
 

@@ -27,19 +27,19 @@ from .plan import Part
 from .recording import Recording
 from .selection import JointTopics
 
-Progress = Callable[[int, int], object]
+ByteProgress = Callable[[int, int], object]
 """Function that gets the number of bytes read so far, and in total."""
 
 
-def read_part(part: Part, progress: Progress | None = None) -> Recording:
+def read_part(part: Part, progress: ByteProgress | None = None) -> Recording:
     """Read the states of a part of a recording.
 
     Raise an OSError if the file cannot be read, a ValueError if two topics report the same joint.
     """
-    reader, collector = _SpanReader(part, progress), part.collector()
+    reader, collector = _SpanReader(part, progress), part.make_collector()
     sections: tuple[list[States], ...] = [], [], []  # states before, in and after the interval
     message_count = 0
-    for messages in in_log_time_order(part.spans, reader.read):
+    for messages in read_in_log_time_order(part.spans, reader.read):
         bounds = itertools.pairwise((part.read_start, part.start, part.stop, part.read_stop))
         for section, states, (start, stop) in zip(range(3), sections, bounds):
             section_messages = messages_between(messages, start, stop)
@@ -54,7 +54,7 @@ def read_part(part: Part, progress: Progress | None = None) -> Recording:
         sum(len(block.stamp) for block in states) for states in sections
     )
     all_states = States.concatenate([*itertools.chain(*sections)], collector.nq, collector.nv)
-    if part.joints:
+    if part.selected_joints:
         positions, velocities = part.columns()
         q, v, tau = (
             all_states.q[:, positions],
@@ -79,7 +79,7 @@ def read_part(part: Part, progress: Progress | None = None) -> Recording:
 class _SpanReader:
     """Reader of the spans of a part, which counts the problems of those in its interval."""
 
-    def __init__(self, part: Part, progress: Progress | None) -> None:
+    def __init__(self, part: Part, progress: ByteProgress | None) -> None:
         self.decoder = Decoder()
         self._part, self._progress = part, progress
         self._joint_topics = JointTopics(part)
@@ -120,12 +120,12 @@ def messages_between(messages: Messages, start: int, stop: int) -> Messages:
     return messages.take(rows)
 
 
-def in_log_time_order(
+def read_in_log_time_order(
     spans: Iterable[Span], read: Callable[[Span], Messages]
 ) -> Iterator[Messages]:
-    """Yield messages in order of log time; among equal times, in order of their spans.
+    """Yield the messages of spans in order of log time; among equal times, in order of the spans.
 
-    Spans are sorted by start and may overlap.
+    Spans are sorted by start and may overlap; ``read`` returns the messages of one of them, sorted.
     """
     pending, spans = Messages.none(), list(spans)
     for number, span in enumerate(spans):
@@ -133,7 +133,7 @@ def in_log_time_order(
         limit = spans[number + 1].start if number + 1 < len(spans) else math.inf
         count = bisect_left(messages.log_time, limit)
         yield messages.take(slice(0, count))
-        pending = without_unused_numbers(messages.take(slice(count, len(messages))))
+        pending = drop_unused_numbers(messages.take(slice(count, len(messages))))
 
 
 def merge_messages(first: Messages, second: Messages) -> Messages:
@@ -159,8 +159,8 @@ def merge_messages(first: Messages, second: Messages) -> Messages:
     return joined.take(np.argsort(joined.log_time, kind="stable"))
 
 
-def without_unused_numbers(messages: Messages) -> Messages:
-    """Return a copy of messages with their numbers only."""
+def drop_unused_numbers(messages: Messages) -> Messages:
+    """Return messages whose `numbers` contain only theirs, copied in their order."""
     sizes = np.where(messages.name_list < 0, 13, messages.counts.sum(axis=1, dtype=np.int64))
     start = np.cumsum(sizes) - sizes
     indices = np.repeat(messages.start - start, sizes) + np.arange(sizes.sum())

@@ -38,30 +38,31 @@ class Part:
     Attributes
     ----------
     path, name : str
-        Of the recording.
+        Path and name of the recording.
     model : Model or None
+        The robot; None if the columns have the names in the messages.
     topics : tuple of str
-        Of joint states.
+        Topics of joint states.
     odometry : tuple of str
-        One topic or none.
-    names : tuple of str
-        The joints that are read; without a model, the order of the columns.
-    joints : tuple of str
-        Those that a `Recording` contains; empty: all.
+        One topic of odometry, or none.
+    joint_names : tuple of str
+        Joints that are read; without a model, in the order of the columns.
+    selected_joints : tuple of str
+        Joints of the model that the `Recording` contains, in this order; empty: all.
     staleness : float
-        [s]
+        Largest difference between the stamps within one state [s].
     base : tuple of two sequences or None
-        Instead of odometry.
+        Constant pose and twist of a base, instead of odometry.
     exclusive : bool
-        Whether no two topics may report the same joint.
+        Raise a ValueError if two topics report the same joint.
     number : int
-        Its place among the parts, from 0.
+        Index among the parts of the recording.
     start, stop : int
         The interval, half-open [ns, log time].
-    begin, end : int
-        The interval that is read, which is longer [ns, log time].
+    read_start, read_stop : int
+        The interval that is read, half-open, with the overlap [ns, log time].
     spans : tuple of Span
-        Those that are read.
+        Spans that are read, sorted by their start.
     """
 
     path: str
@@ -69,8 +70,8 @@ class Part:
     model: Model | None = None
     topics: tuple[str, ...] = ()
     odometry: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
-    joints: tuple[str, ...] = ()
+    joint_names: tuple[str, ...] = ()
+    selected_joints: tuple[str, ...] = ()
     staleness: float = STALENESS
     base: Base | None = None
     exclusive: bool = True
@@ -87,13 +88,13 @@ class Part:
         return sum(span.size for span in self.spans if self.owns(span))
 
     def owns(self, span: Span) -> bool:
-        """Return True if a span starts in the interval; each span belongs to one part so."""
+        """Return True if a span starts in the interval, so that exactly one part owns each span."""
         return self.start <= span.start < self.stop
 
-    def collector(self) -> BlockCollector:
+    def make_collector(self) -> BlockCollector:
         """Return a new collector of states from messages."""
         if self.model is None:
-            return BlockCollector.of_names(self.names, self.staleness)
+            return BlockCollector.of_names(self.joint_names, self.staleness)
         return BlockCollector(self.model, self.staleness, self.base)
 
     @property
@@ -102,21 +103,21 @@ class Part:
         return (*self.topics, *self.odometry)
 
     def columns(self) -> tuple[list[int], list[int]]:
-        """Return the columns of q and of v that belong to ``joints``."""
+        """Return the columns of q and of v that belong to ``selected_joints``."""
         model = self.model
-        if model is None or not self.joints:
+        if model is None or not self.selected_joints:
             return list(range(len(self.position_names))), list(range(len(self.velocity_names)))
-        return joint_rows(model, self.joints)
+        return joint_rows(model, self.selected_joints)
 
     @property
     def position_names(self) -> tuple[str, ...]:
         """Names of the columns of q, of all joints."""
-        return self.names if self.model is None else self.model.position_names
+        return self.joint_names if self.model is None else self.model.position_names
 
     @property
     def velocity_names(self) -> tuple[str, ...]:
         """Names of the columns of v and effort, of all joints."""
-        return self.names if self.model is None else self.model.velocity_names
+        return self.joint_names if self.model is None else self.model.velocity_names
 
 
 def whole_part(source: Source, since: Moment | None = None, until: Moment | None = None) -> Part:
@@ -128,13 +129,14 @@ def whole_part(source: Source, since: Moment | None = None, until: Moment | None
     return Part(str(source.path), source.name, start=start, stop=stop, spans=spans)
 
 
-def plan(
+def divide_part(
     part: Part, size: float = PART_SIZE, overlap: tuple[float, float] = (0.0, 0.0)
 ) -> list[Part]:
     """Divide a part into parts of about a size [bytes]; into none if it is empty.
 
-    A span is never divided. The overlap is the time that is read before and after each interval
-    [s]; before it, at least the warm-up is read, after which all joints are known.
+    A span is never divided. ``overlap`` is the time that is read before and after each interval
+    [s]; before it, at least the warm-up is read, after which all joints are known. The overlap of
+    ``part`` itself is ignored.
     """
     leading_time = round(1e9 * max(overlap[0], WARM_UP, 2.0 * part.staleness))
     trailing_time = round(1e9 * overlap[1])

@@ -19,10 +19,10 @@ from ..engine.model.moments import Moment
 from ..states.joint_states import STALENESS, States
 from .formats.sources import open_source
 from .options import ReadOptions, Robot
-from .part import Progress, read_part
-from .plan import Base, Part, plan
-from .recording import Recording, thinned
-from .selection import select
+from .part import ByteProgress, read_part
+from .plan import Base, Part, divide_part
+from .recording import Recording, rate_mask
+from .selection import select_part
 from .tables.columns import Columns
 from .tables.files import Table
 from .tables.row_selection import MAX_STAMP, select_interval
@@ -41,7 +41,7 @@ def read(
     staleness: float = STALENESS,
     root_joint: RootJoint = None,
     base: Base | None = None,
-    progress: Progress | None = None,
+    progress: ByteProgress | None = None,
 ) -> Recording:
     """Read a recording into memory.
 
@@ -93,25 +93,28 @@ def read(
     >>> len(states), states.q.shape
     (2000, (2000, 7))
     """
-    thinned(np.zeros(0, np.int64), rate)
+    rate_mask(np.zeros(0, np.int64), rate)  # raises a ValueError for a rate that is not valid
     if isinstance(robot, Model) and root_joint is not None:
         raise ValueError(f"root_joint: expected None for a Model, got {root_joint!r}")
     options = ReadOptions(
         robot, topics, odometry, joints, since, until, staleness, root_joint, base
     )
-    return read_bag(path, options, rate, progress)
+    return read_as_messages(path, options, rate, progress)
 
 
-def read_bag(
+def read_as_messages(
     path: str | PathLike[str],
     options: ReadOptions,
     rate: float | None = None,
-    progress: Progress | None = None,
+    progress: ByteProgress | None = None,
 ) -> Recording:
-    """Read a recording into memory as messages, also a table; see `read`."""
+    """Read the states of a bag or a table, whose rows are read as messages; see `read`.
+
+    ``rate`` is the largest number of states per second; None keeps all.
+    """
     source = open_source(path)
-    part = select(source, options)
-    recording = read_part(next(iter(plan(part, math.inf)), part), progress).thinned(rate)
+    part = select_part(source, options)
+    recording = read_part(next(iter(divide_part(part, math.inf)), part), progress).thinned(rate)
     damage = [source.damage] if source.damage else []
     return replace(recording, problems=(*damage, *recording.problems))
 
@@ -141,29 +144,29 @@ def read_table(
         if count > 1
         for name in model.velocity_names[start : start + count]
     }
-    position = source.signal("position", model.position_names)
-    rates = source.signal("velocity", model.velocity_names) if velocity else []
-    effort = source.signal("effort", model.velocity_names, multiple_coordinates)
+    position = source.find_columns("position", model.position_names)
+    rates = source.find_columns("velocity", model.velocity_names) if velocity else []
+    effort = source.find_columns("effort", model.velocity_names, multiple_coordinates)
     frames = tuple(dict.fromkeys(source.owners("in_contact")))
     q, v, tau, in_contact, time = source.read(
-        position, rates, effort, source.signal("in_contact", frames), source.time()
+        position, rates, effort, source.find_columns("in_contact", frames), source.time_columns()
     )
     q, v, tau, in_contact, time = select_interval(since, until, time[:, 0], q, v, tau, in_contact)
-    path, stamp = "" if isinstance(table, Mapping) else str(table), _stamps(time)
+    path, stamp = "" if isinstance(table, Mapping) else str(table), _to_stamps(time)
     behind = np.broadcast_to(np.int64(0), stamp.shape)
     if not velocity:
         v = np.broadcast_to(np.nan, tau.shape)
     return Recording(
         Part(path, Path(path).stem, model),
         States(stamp, stamp, q, v, tau, behind),
-        problems=tuple(source.ignored(model)),
+        problems=tuple(source.warn_of_unknown_joints(model)),
         contacts=frames,
         in_contact=in_contact if frames else None,
         table_time=time,
     )
 
 
-def _stamps(time: Array) -> NDArray[np.int64]:
+def _to_stamps(time: Array) -> NDArray[np.int64]:
     """Return times [s] as stamps [ns]; corrupt ones are 0."""
     is_valid = np.abs(time) < 1e-9 * MAX_STAMP
     return np.round(1e9 * np.where(is_valid, time, 0.0)).astype(np.int64)

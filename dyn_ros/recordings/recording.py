@@ -92,7 +92,7 @@ class Recording:
         )
 
     @property
-    def own(self) -> States:
+    def states_in_interval(self) -> States:
         """States in the interval of the part, without the overlap."""
         return self.states.take(slice(self.leading_count, self.leading_count + len(self)))
 
@@ -118,19 +118,19 @@ class Recording:
 
     @property
     def stamp(self) -> NDArray[np.int64]:
-        return self.own.stamp
+        return self.states_in_interval.stamp
 
     @property
     def q(self) -> Array:
-        return self.own.q
+        return self.states_in_interval.q
 
     @property
     def v(self) -> Array:
-        return self.own.v
+        return self.states_in_interval.v
 
     @property
     def effort(self) -> Array:
-        return self.own.tau
+        return self.states_in_interval.tau
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -197,16 +197,16 @@ class Recording:
         }
         return replace(
             self,
-            states=self.own.take(rows),
+            states=self.states_in_interval.take(rows),
             leading_count=0,
             trailing_count=0,
             **arrays,
         )
 
     def thinned(self, rate: float | None) -> Recording:
-        """Return at most ``rate`` states a second, see ``thinned``, without the overlap."""
+        """Return at most ``rate`` states a second, see ``rate_mask``, without the overlap."""
         rows = slice(self.leading_count, self.leading_count + len(self))
-        return self.take(slice(None) if rate is None else thinned(self.states.stamp, rate)[rows])
+        return self.take(slice(None) if rate is None else rate_mask(self.states.stamp, rate)[rows])
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """Return all columns by name.
@@ -283,7 +283,7 @@ class Recording:
         return Samples.from_recording(model, self, cutoff=cutoff, velocity=velocity)
 
 
-def thinned(stamp: NDArray[np.int64], rate: float | None) -> NDArray[np.bool_]:
+def rate_mask(stamp: NDArray[np.int64], rate: float | None) -> NDArray[np.bool_]:
     """Return a mask of at most ``rate`` states a second: the first in each period of the clock.
 
     It depends only on the stamps [ns], and on the state before the first one. None keeps all.

@@ -16,10 +16,10 @@ from ..engine.model.coordinates import independent_joint_indices
 from ..engine.model.model import Model, RootJoint
 from ..states.joint_states import abbreviate_names, base_kind
 from ..states.rules import check_base
-from .formats.sources import open_source, read_span, robot_description
+from .formats.sources import find_robot_description, open_source, read_span
 from .formats.spans import DECODABLE, Source
 from .options import ReadOptions, Robot
-from .plan import Part, plan, whole_part
+from .plan import Part, divide_part, whole_part
 
 _MAX_SEARCHED_SPANS = 100  # spans; topics without messages before are not found
 
@@ -32,11 +32,11 @@ def open_parts(options: ReadOptions, path: Path) -> tuple[Source, list[Part]]:
     source = open_source(path, options.columns.get(path))
     if source.damage and not source.spans:
         raise ValueError(source.damage)
-    return source, plan(select(source, options), options.size, options.overlap)
+    return source, divide_part(select_part(source, options), options.size, options.overlap)
 
 
-def select(source: Source, options: ReadOptions) -> Part:
-    """Choose the robot, the topics and the interval of a recording, as one part.
+def select_part(source: Source, options: ReadOptions) -> Part:
+    """Choose the robot, the topics and the interval of a recording, as one part without overlap.
 
     Raise a ValueError for a topic that is missing or cannot be read, topics that report the same
     joint, no joint of the robot, several odometries or none, or an unusable description or base.
@@ -64,7 +64,7 @@ def select(source: Source, options: ReadOptions) -> Part:
         base=base,
         exclusive=options.topics is None,
     )
-    part = _with_selected_joints(_with_joint_names(source, part), tuple(options.joints or ()))
+    part = _add_selected_joints(_add_joint_names(source, part), tuple(options.joints or ()))
     interval = whole_part(source, options.since, options.until)
     return replace(part, start=interval.start, stop=interval.stop)
 
@@ -83,7 +83,7 @@ def load_robot(robot: Robot, root_joint: RootJoint) -> Model | None:
 
 def _load_description(source: Source, root_joint: RootJoint) -> Model | None:
     """Return the model of the description in a recording, or None if there is none."""
-    text = robot_description(source)
+    text = find_robot_description(source)
     if text is None:
         if root_joint is not None:
             raise ValueError(
@@ -182,13 +182,16 @@ class JointTopics:
 
     def __init__(self, part: Part) -> None:
         self._part = part
-        self._joint_names = None if part.model is None else set(part.collector().names)
+        self._joint_names = None if part.model is None else set(part.make_collector().names)
         self.topics: set[str] = set()
         self.joints: dict[str, str] = {}  # topic by joint
         self.unknown_names: dict[str, None] = {}  # an ordered set
 
     def add(self, messages: Messages, decoder: Decoder) -> None:
-        """Add the joints of messages; raise a ValueError if two topics report the same joint."""
+        """Add the joints of messages.
+
+        Raise a ValueError if two topics report the same joint and the part is exclusive.
+        """
         chosen = messages.name_list >= 0
         if not chosen.any():
             return
@@ -211,7 +214,7 @@ class JointTopics:
                 )
 
 
-def reported_joints(source: Source, model: Model, topics: Iterable[str] | None) -> set[str]:
+def find_reported_joints(source: Source, model: Model, topics: Iterable[str] | None) -> set[str]:
     """Return the joints in messages at the start of a recording, also of other robots."""
     part = replace(
         whole_part(source),
@@ -223,23 +226,31 @@ def reported_joints(source: Source, model: Model, topics: Iterable[str] | None) 
     return {*joint_topics.joints, *joint_topics.unknown_names}
 
 
-def _with_joint_names(source: Source, part: Part) -> Part:
-    """Return a part with the names of the joints; without a model, all in the recording."""
+def _add_joint_names(source: Source, part: Part) -> Part:
+    """Return a part with the names of the joints; without a model, all in the recording.
+
+    Reads messages of the topics from the file, see `_find_joint_topics`. Raise a ValueError if no
+    joint of the robot is in them, or if two topics report the same joint and the part is exclusive.
+    """
     joint_topics = _find_joint_topics(source, part)
     if part.model is None:
-        return replace(part, names=tuple(joint_topics.joints))
-    names = part.collector().names
+        return replace(part, joint_names=tuple(joint_topics.joints))
+    names = part.make_collector().names
     if names and joint_topics.unknown_names and not joint_topics.joints:
         raise ValueError(
             f"{source.name}: no joint of the robot is in the recording; the robot has "
             f"{abbreviate_names(sorted(names))}; the recording has "
             f"{abbreviate_names(list(joint_topics.unknown_names))}"
         )
-    return replace(part, names=names)
+    return replace(part, joint_names=names)
 
 
 def _find_joint_topics(source: Source, part: Part) -> JointTopics:
-    """Search for the joints of each topic; with a model, until each topic has reported some."""
+    """Return the joints that each topic reports, from the messages in the spans of the file.
+
+    Without a model, all spans are read; with a model, spans until each topic has reported joints,
+    or `_MAX_SEARCHED_SPANS` of them. Raise errors as `JointTopics.add`.
+    """
     joint_topics, decoder = JointTopics(part), Decoder()
     for number, span in enumerate(source.spans):
         joint_topics.add(read_span(source.path, span, part.topics, decoder), decoder)
@@ -252,10 +263,13 @@ def _find_joint_topics(source: Source, part: Part) -> JointTopics:
     return joint_topics
 
 
-def _with_selected_joints(part: Part, joints: tuple[str, ...]) -> Part:
-    """Return a part with the columns of selected joints; all if there are none."""
+def _add_selected_joints(part: Part, joints: tuple[str, ...]) -> Part:
+    """Return a part with the columns of selected joints, of all if there are none.
+
+    Raise a ValueError if a joint is not available, or named twice.
+    """
     model = part.model
-    available = list(part.names) if model is None else list(independent_joint_indices(model))
+    available = list(part.joint_names) if model is None else list(independent_joint_indices(model))
     for name in joints:
         if name not in available:
             raise ValueError(
@@ -265,5 +279,5 @@ def _with_selected_joints(part: Part, joints: tuple[str, ...]) -> Part:
     if len(set(joints)) < len(joints):
         raise ValueError(f"joints: expected each once, got {', '.join(joints)}")
     if model is None and joints:
-        return replace(part, names=joints)
-    return replace(part, joints=joints)
+        return replace(part, joint_names=joints)
+    return replace(part, selected_joints=joints)

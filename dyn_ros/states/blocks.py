@@ -62,7 +62,7 @@ class BlockCollector(Collector):
         """
         if decoder is not self._decoder:
             self._decoder = decoder
-            self._arrays.name_lists = self._arrays.entries = mem.EMPTY_TABLE
+            self._arrays.name_list_rows = self._arrays.entries = mem.EMPTY_TABLE
         _check_bounds(messages, len(decoder.name_lists))
         self._extend_name_lists(len(decoder.name_lists))
         states = States.empty(len(messages.name_list), self.nq, self.nv)

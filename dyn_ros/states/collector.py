@@ -91,7 +91,7 @@ class Collector:
         self._group_numbers: dict[tuple[int, ...], int] = {}
         self._decoder = Decoder()
         self._arrays = mem.Arrays(
-            name_lists=mem.EMPTY_TABLE,
+            name_list_rows=mem.EMPTY_TABLE,
             entries=mem.EMPTY_TABLE,
             groups=np.zeros((0, 5), np.int64),
             slots=np.repeat(np.arange(len(joints.names)), joints.nvs),
@@ -190,15 +190,15 @@ class Collector:
 
     def _extend_name_lists(self, count: int) -> None:
         """Add rows for new name lists until there are `count`."""
-        name_lists = self._arrays.name_lists
-        new_rows = np.full((max(count - len(name_lists), 0), 4), mem.NEW_LIST)
-        self._arrays.name_lists = np.concatenate([name_lists, new_rows])
+        rows = self._arrays.name_list_rows
+        new_rows = np.full((max(count - len(rows), 0), 4), mem.NEW_LIST)
+        self._arrays.name_list_rows = np.concatenate([rows, new_rows])
 
     def _describe_name_list(self, number: int, names: tuple[str, ...]) -> None:
         """Describe a name list to the compiled rules: fill its row, and append its entries."""
         group, entries = self._described_names.get(names) or self._new_name_list(names)
         arrays = self._arrays
-        arrays.name_lists[number] = group, len(names), len(arrays.entries), len(entries)
+        arrays.name_list_rows[number] = group, len(names), len(arrays.entries), len(entries)
         arrays.entries = np.concatenate([arrays.entries, entries])
         self._update_addresses()
 
@@ -241,10 +241,8 @@ class Collector:
         """Forget all name lists and groups, since lists of names never repeat."""
         self._described_names.clear()
         self._group_numbers.clear()
-        name_lists = self._arrays.name_lists
-        name_lists[
-            (name_lists[:, mem.GROUP] >= 0) | (name_lists[:, mem.GROUP] == mem.IGNORED_LIST)
-        ] = mem.NEW_LIST
+        rows = self._arrays.name_list_rows
+        rows[(rows[:, mem.GROUP] >= 0) | (rows[:, mem.GROUP] == mem.IGNORED_LIST)] = mem.NEW_LIST
         self._arrays.entries, self._arrays.members = mem.EMPTY_TABLE, mem.EMPTY_ARRAY
         self._arrays.groups = np.zeros((0, 5), np.int64)
         self._add_base_group()

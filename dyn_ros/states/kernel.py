@@ -284,7 +284,7 @@ def read_message(content, size, now, m):
         0,
         size,
         m.strings,
-        m.lists,
+        m.string_lists,
         m.scalars[mem.LIST_COUNT],
         m.scalars[mem.LATEST_LIST],
         m.bits,
@@ -299,7 +299,7 @@ def read_message(content, size, now, m):
             return UNSTAMPED
         stamp = now
     m.scalars[mem.LATEST_LIST] = number
-    m.name_list[0], m.stamp[0] = m.lists[4 * number + 3], stamp
+    m.name_list[0], m.stamp[0] = m.string_lists[4 * number + 3], stamp
     counts[0], counts[1], counts[2] = m.head[1], m.head[2], m.head[3]
     return ACCEPTED
 

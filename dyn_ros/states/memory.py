@@ -38,10 +38,10 @@ Memory = namedtuple(
         "out_behind",
         # of serialized messages: see `decode_message`
         "strings",
-        "lists",
+        "string_lists",
         "head",
         # tables, whose columns are described below, and the slot of each row of v
-        "name_lists",
+        "name_list_rows",
         "entries",
         "groups",
         "members",
@@ -69,7 +69,7 @@ Memory = namedtuple(
 """Arrays of 64-bit numbers in compiled code: pointers, or addresses of tables."""
 BLOCK_FIELDS = Memory._fields[:13]
 
-# columns of name_lists: the group, number of names, first entry, number of entries
+# columns of name_list_rows: the group, number of names, first entry, number of entries
 GROUP, SIZE, FIRST, COUNT = range(4)
 NEW_LIST, IGNORED_LIST, EMPTY_LIST, DUPLICATE_LIST = -1, -2, -3, -4  # in the column GROUP
 # columns of entries: place in the message, slot of the joint, index in q and in v
@@ -178,8 +178,8 @@ def counts_of(m, message):
 
 @kernel
 def name_list_of(m, k):
-    """Return row k of name_lists: GROUP, SIZE, FIRST, COUNT."""
-    return integers_at(m.name_lists + 8 * 4 * k)
+    """Return row k of name_list_rows: GROUP, SIZE, FIRST, COUNT."""
+    return integers_at(m.name_list_rows + 8 * 4 * k)
 
 
 @kernel

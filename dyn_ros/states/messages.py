@@ -74,14 +74,17 @@ class MessageCollector(Collector):
         self._decoder = Decoder()
         self._decoder.child_frame_number("")  # is replaced by the latest one
         self._arrays.is_foreign_frame[0] = False
-        self._arrays.name_lists = self._arrays.entries = mem.EMPTY_TABLE
+        self._arrays.name_list_rows = self._arrays.entries = mem.EMPTY_TABLE
         self._scalars[mem.LATEST_LIST] = -1  # compiled code would read behind the lists
         self._update_addresses()
 
     def _update_addresses(self) -> None:
         """Update the addresses for compiled code, also of the decoder's lists of names."""
-        self._arrays.strings, self._arrays.lists = self._decoder.strings, self._decoder.lists
-        self._scalars[mem.LIST_COUNT] = len(self._decoder.lists)
+        self._arrays.strings, self._arrays.string_lists = (
+            self._decoder.strings,
+            self._decoder.string_lists,
+        )
+        self._scalars[mem.LIST_COUNT] = len(self._decoder.string_lists)
         super()._update_addresses()
 
     def _reserve_numbers(self, count: int) -> None:

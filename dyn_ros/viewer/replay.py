@@ -27,12 +27,12 @@ from ..engine.model import Model
 from ..engine.model.model import RootJoint
 from ..logs.kernels import KERNELS
 from ..logs.quantities import QuantitySettings, compute, measured_torques, required_overlap
-from ..recordings.formats.sources import open_source, robot_description
+from ..recordings.formats.sources import find_robot_description, open_source
 from ..recordings.formats.spans import Source
 from ..recordings.options import ReadOptions
 from ..recordings.part import read_part
-from ..recordings.plan import Part, plan
-from ..recordings.selection import ODOMETRY, select
+from ..recordings.plan import Part, divide_part
+from ..recordings.selection import ODOMETRY, select_part
 from .motion import coordinate_indices
 from .page.plots import Progress
 from .session import Session
@@ -81,7 +81,7 @@ def open_recording(
     source = open_source(Path(path))
     if source.damage and not source.spans:
         raise ValueError(source.damage)
-    xml = robot_description(source) if xml is None else xml
+    xml = find_robot_description(source) if xml is None else xml
     if xml is None:
         raise ValueError(f"{source.name}: the recording contains no robot description; pass robot=")
     if root_joint is None:
@@ -93,8 +93,10 @@ def open_recording(
         raise ValueError(f"{source.name}: the robot description: {error}") from error
     if drives is not None:
         load_drives(model, drives)
-    selection = select(source, ReadOptions(model, tuple(topics) or None, odometry))
-    parts = plan(selection, PART_SIZE, required_overlap(QUANTITIES, QuantitySettings(), model))
+    selection = select_part(source, ReadOptions(model, tuple(topics) or None, odometry))
+    parts = divide_part(
+        selection, PART_SIZE, required_overlap(QUANTITIES, QuantitySettings(), model)
+    )
     if not parts:
         raise ValueError(f"{source.name}: the recording is empty")
     return OpenRecording(source.name, xml, model, parts)
@@ -204,7 +206,7 @@ class Loader:
         """Read a part; compute its torques if the functions for them are compiled."""
         model = self._recording.model
         part = read_part(self._recording.parts[number])
-        states = part.own
+        states = part.states_in_interval
         self.gaps |= find_gaps(states.log_time)
         torques = {"effort": states.tau}
         if self._is_compiled:

@@ -56,7 +56,7 @@ def folder(tmp_path_factory):
             table |= {
                 f"{signal}.{joint}": values[:, k] for k, joint in enumerate(model.velocity_names)
             }
-        columns.write(folder / f"{name}.csv", table)
+        columns.write_columns(folder / f"{name}.csv", table)
     assert (
         run(
             "calibrate",
@@ -554,7 +554,7 @@ def test_locked_joints(folder, tmp_path, capsys):
     )[0]
     model = dyn_ros.Model.from_urdf_file(robot[0])
     read = columns.Columns(table)
-    q, time = read.read([f"position.{name}" for name in model.joint_names], read.time())
+    q, time = read.read([f"position.{name}" for name in model.joint_names], read.time_columns())
     q = q[(time[:, 0] >= time[0, 0] + 2.0) & (time[:, 0] < time[0, 0] + 6.0)]
     q[:, 1] = q[:, 1].mean()
     assert np.allclose(
@@ -587,7 +587,7 @@ def test_thresholds_require_motion(folder, tmp_path, capsys):
     values = dict(zip(table.names, np.transpose(table.read(table.names)[0])))
     names = load("ur10").joint_names
     for moving, status in ((names[:0], 2), (names[:1], 0)):
-        columns.write(
+        columns.write_columns(
             tmp_path / "rest.csv",
             {
                 name: values[name]
@@ -618,7 +618,7 @@ def test_noisy_velocities(folder, tmp_path, capsys, noise):
     values = dict(zip(table.names, np.transpose(table.read(table.names)[0])))
     name = "velocity.shoulder_lift_joint"
     values[name] = values[name] + noise * random.normal(size=len(values[name]))
-    columns.write(tmp_path / "noisy.csv", values)
+    columns.write_columns(tmp_path / "noisy.csv", values)
     assert (
         run(
             "calibrate",

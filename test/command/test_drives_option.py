@@ -33,14 +33,14 @@ def folder(tmp_path_factory):
     folder, clean = tmp_path_factory.mktemp("drives"), dyn_ros.Model.from_urdf_file(ARM7)
     states = moving(clean, seconds=8.0, rate=200.0)
     torque = states.tau + dyn_ros.joint_friction(clean, states.v)
-    columns.write(folder / "clean.csv", table(clean, states, torque))
+    columns.write_columns(folder / "clean.csv", table(clean, states, torque))
     real = dyn_ros.Model.from_urdf_file(ARM7)
     real.damping, real.friction = np.full((2, 7), 0.5)
     real.drives = dyn_ros.Drives.of(7, unit=("A",) * 7, gain=GAIN, load_friction=0.1, offset=1.0)
     effort = (states.tau + dyn_ros.joint_friction(real, states.v, states.tau)) / GAIN
-    columns.write(folder / "currents.csv", table(real, states, effort))
+    columns.write_columns(folder / "currents.csv", table(real, states, effort))
     dyn_ros.save_drives(real, folder / "drives.yaml")
-    columns.write(folder / "unknown.csv", table(clean, states, torque / GAIN))
+    columns.write_columns(folder / "unknown.csv", table(clean, states, torque / GAIN))
     clean.drives = dyn_ros.Drives.of(7, gain=GAIN)
     dyn_ros.save_drives(clean, folder / "gains.yaml")
     return folder

@@ -28,7 +28,7 @@ def table(tmp_path_factory):
     true = perturbed(load("ur10"), seed=1)
     recording = record(true, waves(np.zeros(6), 1.2, [0.1, 0.2, 0.4, 0.7]), noise=0.014, rate=250.0)
     path = tmp_path_factory.mktemp("recording") / "recording.csv"
-    columns.write(path, recording.table())
+    columns.write_columns(path, recording.table())
     return path
 
 
@@ -149,7 +149,7 @@ def test_options_of_python(table, tmp_path, capsys):
         recording[f"velocity.{name}"] = np.gradient(
             recording[f"position.{name}"], recording["time"]
         )
-    columns.write(tmp_path / "currents.csv", recording)
+    columns.write_columns(tmp_path / "currents.csv", recording)
     with mock.patch.object(identification, "identify", wraps=identification.identify) as called:
         assert (
             run(
@@ -176,7 +176,7 @@ def test_friction_beyond_a_urdf_is_shown(tmp_path, capsys):
     true.drives = true.drives.with_values(load_friction=[0.0, 0.08, 0.0, 0.0, 0.0, 0.0])
     recording = record(true, waves(np.zeros(6), 1.2, [0.1, 0.23, 0.41]), noise=0.01, rate=250.0)
     path, report = tmp_path / "recording.csv", tmp_path / "report.html"
-    columns.write(path, recording.table())
+    columns.write_columns(path, recording.table())
     assert run("identify", UR10, path, "--no-shapes", "--report", report) == 0
     chosen = re.findall(r"further friction: (\S+): load_friction 0\.0(\d)", capsys.readouterr().out)
     assert chosen == [("shoulder_lift_joint", "8")] or chosen == [("shoulder_lift_joint", "7")]
@@ -190,7 +190,7 @@ def test_friction_beyond_a_urdf_is_shown(tmp_path, capsys):
 def test_errors_on_recordings_that_are_not_used(table, tmp_path, capsys):
     rows = np.loadtxt(table, delimiter=",", skiprows=1)
     for name, part in (("a.csv", rows[:3000]), ("b.csv", rows[3000:])):
-        columns.write(
+        columns.write_columns(
             tmp_path / name, dict(zip(table.read_text().partition("\n")[0].split(","), part.T))
         )
     report = tmp_path / "report.html"
@@ -249,7 +249,7 @@ def test_validation_in_degrees(table, tmp_path, capsys):
             np.loadtxt(table, delimiter=",", skiprows=1).T,
         )
     )
-    columns.write(
+    columns.write_columns(
         tmp_path / "degrees.csv",
         {name: np.degrees(x) if "position" in name else x for name, x in measured_columns.items()},
     )

@@ -126,10 +126,12 @@ def test_parts_have_no_seam(bag, tmp_path):
     from dyn_ros.recordings.formats.sources import open_source
     from dyn_ros.recordings.options import ReadOptions
     from dyn_ros.recordings.part import read_part
-    from dyn_ros.recordings.plan import plan
-    from dyn_ros.recordings.selection import select
+    from dyn_ros.recordings.plan import divide_part
+    from dyn_ros.recordings.selection import select_part
 
-    recording = read_part(plan(select(open_source(bag), ReadOptions(MODEL)), float("inf"))[0])
+    recording = read_part(
+        divide_part(select_part(open_source(bag), ReadOptions(MODEL)), float("inf"))[0]
+    )
     expected = compute(MODEL, recording.states, 0, ("residual",)).columns
     for name in [f"residual.{name}" for name in MODEL.velocity_names]:
         residual = np.concatenate([part[name] for part in numbers(tmp_path / "recording=run")])

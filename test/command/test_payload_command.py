@@ -33,7 +33,7 @@ def folder(tmp_path_factory):
             true, waves(np.zeros(6), 1.2, [0.1, 0.23, 0.41]), rate=100.0, noise=0.01
         ).table()
         table |= {key: x / -8.0 for key, x in table.items() if key.startswith("effort.")}
-        columns.write(folder / name, table)
+        columns.write_columns(folder / name, table)
     return folder
 
 
@@ -137,7 +137,7 @@ def test_a_joint_that_rests_is_not_locked(folder, tmp_path, capsys):
     table = np.genfromtxt(folder / "loaded.csv", delimiter=",", names=True, deletechars="")
     table = {name: table[name] for name in table.dtype.names}
     table["position.wrist_3_joint"] = np.zeros(len(table["time"]))
-    columns.write(tmp_path / "rests.csv", table)
+    columns.write_columns(tmp_path / "rests.csv", table)
     run(folder, tmp_path / "rests.csv")
     shown = capsys.readouterr()
     assert "locked" not in shown.out + shown.err

@@ -141,7 +141,7 @@ def test_a_joint_that_is_given_needs_no_columns(recording, signals, position, li
 
 def test_warnings_about_some_of_several_recordings_name_them(recording, tmp_path, monkeypatch):
     def written(name, **changed):
-        columns.write(tmp_path / name, recording.table() | changed)
+        columns.write_columns(tmp_path / name, recording.table() | changed)
         return tmp_path / name
 
     effort = np.zeros(len(recording.time))

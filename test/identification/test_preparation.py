@@ -112,7 +112,7 @@ def test_absurd_stamps_make_no_long_messages(tmp_path, factor):
     recording = recorded(regular(100.0, 5.0))
     stamps = np.repeat(recording.time[::2], 2) * factor
     path = tmp_path / "absurd.csv"
-    dyn_ros.recordings.tables.columns.write(path, recording.table() | {"time": stamps})
+    dyn_ros.recordings.tables.columns.write_columns(path, recording.table() | {"time": stamps})
     with pytest.raises(ValueError, match="time: expected stamps") as error:
         Samples.from_table(arm(), path)
     assert len(str(error.value)) < 200
@@ -304,7 +304,7 @@ def test_an_interval_of_a_table(tmp_path, since, until, first, last):
         1.7e9 + regular(100.0), lambda t: waves(np.zeros(6), 1.2, FREQUENCIES)(t - 1.7e9)
     )
     path = tmp_path / "table.csv"
-    dyn_ros.recordings.tables.columns.write(path, recording.table())
+    dyn_ros.recordings.tables.columns.write_columns(path, recording.table())
     samples = Samples.from_table(arm(), path, cutoff=5.0, since=since, until=until)
     settled = 0.4
     assert samples.time[0] - 1.7e9 == pytest.approx(first + settled, abs=0.011)

@@ -605,9 +605,9 @@ def test_parquet_without_pyarrow(arm, tmp_path, monkeypatch):
 def test_csv_without_pyarrow(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     table = {"time": np.arange(50.0), "position.elbow": np.sin(np.arange(50.0))}
-    columns.write(tmp_path / "recording.csv", table)
+    columns.write_columns(tmp_path / "recording.csv", table)
     source = columns.Columns(tmp_path / "recording.csv")
-    position, time = source.read(source.signal("position", ["elbow"]), source.time())
+    position, time = source.read(source.find_columns("position", ["elbow"]), source.time_columns())
     np.testing.assert_array_equal(position[:, 0], table["position.elbow"])
     np.testing.assert_array_equal(time[:, 0], table["time"])
 
@@ -637,7 +637,7 @@ def test_memory_of_a_million_samples(tmp_path, suffix):
         for k, name in enumerate(model.joint_names)
         for signal, values in (("position", q), ("effort", tau))
     }
-    columns.write(tmp_path / f"long{suffix}", {"time": time} | wave)
+    columns.write_columns(tmp_path / f"long{suffix}", {"time": time} | wave)
     result = subprocess.run(
         [sys.executable, "-c", MEMORY, tmp_path / f"long{suffix}"],
         capture_output=True,

@@ -262,10 +262,10 @@ def test_tables_with_other_columns(tmp_path, options):
     )
     table = {f"x{n}": column for n, column in enumerate(recording.table().values())}
     column_names = dict(zip(recording.table(), table))
-    columns.write(path, table)
+    columns.write_columns(path, table)
     result = dyn_ros.logs.identify(true, path, columns={str(path): column_names}, **options)
     assert max(joint.after / joint.noise for joint in result.joints) < 1.05
-    columns.write(
+    columns.write_columns(
         tmp_path / "other.csv",
         {name: column for name, column in recording.table().items() if "effort" not in name},
     )

@@ -202,7 +202,7 @@ def test_parts_of_a_recording_as_the_node(publishers, size, tmp_path):
     from dyn_ros.recordings.formats.sources import open_source
     from dyn_ros.recordings.options import ReadOptions
     from dyn_ros.recordings.part import read_part
-    from dyn_ros.recordings.plan import plan
+    from dyn_ros.recordings.plan import divide_part
     from dyn_ros.recordings.selection import select as select_topics
 
     robot, rng, settings = (
@@ -230,7 +230,7 @@ def test_parts_of_a_recording_as_the_node(publishers, size, tmp_path):
 
     quantities = ["gravity", "residual", "external"]
     chosen = select_topics(open_source(path), ReadOptions(robot.model))
-    parts = plan(chosen, size, required_overlap(quantities, settings))
+    parts = divide_part(chosen, size, required_overlap(quantities, settings))
     assert len(parts) >= 4 or size == math.inf
     tables = []
     for planned in parts:

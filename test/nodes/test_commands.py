@@ -512,14 +512,14 @@ def recordings(tmp_path_factory):
     motion = waves([0.0] * 7, 0.8, [0.1, 0.3, 0.7])
     table = record(true, motion).table()
     for name in ("recording.csv", "recording.parquet"):
-        columns.write(folder / name, table)
+        columns.write_columns(folder / name, table)
     (folder / "my_robot_identified.urdf").write_text(write_urdf(ARM7.read_text(), true))
     save_drives(true, folder / "my_robot_identified.drives.yaml")
     true.set_payload("box", "tool", 3.0, [0.0, 0.0, 0.1], 0.01 * np.eye(3))
-    columns.write(folder / "loaded.csv", record(true, motion).table())
+    columns.write_columns(folder / "loaded.csv", record(true, motion).table())
     for name in ("recordings", "day1", "day2"):
         (folder / name).mkdir()
-        columns.write(folder / name / "run.parquet", table)
+        columns.write_columns(folder / name / "run.parquet", table)
     return folder
 
 

@@ -9,7 +9,7 @@ from logs.recorded import JointState, Sent
 
 import dyn_ros
 from dyn_ros.recordings.reading import read, read_table
-from dyn_ros.recordings.tables.columns import Columns, write
+from dyn_ros.recordings.tables.columns import Columns, write_columns
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def messages(arm, table):
 
 def test_every_kind_gives_the_same_numbers(arm, table, tmp_path):
     bag = recorded.write_mcap(tmp_path / "a.mcap", messages(arm, table))
-    write(tmp_path / "a.csv", table)
+    write_columns(tmp_path / "a.csv", table)
     expected = read_table(arm, table)
     for found in (
         read(bag, arm),

@@ -21,11 +21,11 @@ from dyn_ros.recordings.formats import mcap_file
 from dyn_ros.recordings.formats.sources import open_source
 from dyn_ros.recordings.formats.spans import Span
 from dyn_ros.recordings.options import ReadOptions
-from dyn_ros.recordings.part import in_log_time_order, read_part
-from dyn_ros.recordings.plan import WARM_UP, plan, whole_part
+from dyn_ros.recordings.part import read_in_log_time_order, read_part
+from dyn_ros.recordings.plan import WARM_UP, divide_part, whole_part
 from dyn_ros.recordings.reading import read
-from dyn_ros.recordings.recording import thinned
-from dyn_ros.recordings.selection import select
+from dyn_ros.recordings.recording import rate_mask
+from dyn_ros.recordings.selection import select_part
 from dyn_ros.states.joint_states import Reception, Rejected
 from dyn_ros.states.messages import MessageCollector
 
@@ -367,14 +367,14 @@ def test_progress_ends_at_the_whole(tmp_path, arm):
 
 def read_in_parts(path, options, size):
     """Return pickled parts of a recording, and each one read with and without overlap."""
-    planned = pickle.loads(pickle.dumps(plan(select(open_source(path), options), size)))
+    planned = pickle.loads(pickle.dumps(divide_part(select_part(open_source(path), options), size)))
     parts = [read_part(part) for part in planned]
     return planned, parts, [each.thinned(None) for each in parts]
 
 
 def read_at_once(path, options):
     """Return a recording read as one part."""
-    return read_part(plan(select(open_source(path), options), np.inf)[0])
+    return read_part(divide_part(select_part(open_source(path), options), np.inf)[0])
 
 
 def assert_parts_equal_whole(path, robot, size, expected_parts, **options):
@@ -434,9 +434,11 @@ def test_parts_of_two_publishers_have_the_latest_values(tmp_path, arm, late):
     whole, (planned, parts, _) = read_at_once(path, wanted), read_in_parts(path, wanted, 90_000)
     assert len(planned) >= 10
     assert sum(part.messages for part in parts) == whole.messages
-    times = np.concatenate([part.own.log_time for part in parts])
-    q = np.concatenate([part.own.q for part in parts])
-    assert (np.diff(times) >= 0).all() and abs(len(times) - len(whole.own.stamp)) <= len(planned)
+    times = np.concatenate([part.states_in_interval.log_time for part in parts])
+    q = np.concatenate([part.states_in_interval.q for part in parts])
+    assert (np.diff(times) >= 0).all() and abs(
+        len(times) - len(whole.states_in_interval.stamp)
+    ) <= len(planned)
     for k, name in enumerate(arm.joint_names):
         sent = [each for each in messages if name in each.message.names]
         values = np.array([each.message.position[each.message.names.index(name)] for each in sent])
@@ -490,13 +492,13 @@ def test_states_after_a_part(tmp_path, arm):
         tmp_path / "a.mcap", motion(arm.joint_names, 6000), chunk_size=30_000
     )
     whole = read(path, arm)
-    part = plan(select(open_source(path), ReadOptions(arm)), 300_000, (0.2, 0.1))[2]
+    part = divide_part(select_part(open_source(path), ReadOptions(arm)), 300_000, (0.2, 0.1))[2]
     found = read_part(part)
     assert found.trailing_count == 100 and found.leading_count == 1000 * WARM_UP
-    first = int(np.searchsorted(whole.stamp, found.own.stamp[0]))
+    first = int(np.searchsorted(whole.stamp, found.states_in_interval.stamp[0]))
     np.testing.assert_array_equal(
         found.states.stamp,
-        whole.stamp[first - 1000 : first + len(found.own.stamp) + 100],
+        whole.stamp[first - 1000 : first + len(found.states_in_interval.stamp) + 100],
     )
     everything = dataclasses.replace(found, leading_count=0, trailing_count=0)
     assert len(everything) == len(everything.q) == len(found.states.stamp)
@@ -509,7 +511,7 @@ def test_thinned_parts_are_the_thinned_whole(tmp_path, arm):
     whole = read(path, arm, rate=30.0)
     parts = [
         read_part(part).thinned(30.0)
-        for part in plan(select(open_source(path), ReadOptions(arm)), 100_000)
+        for part in divide_part(select_part(open_source(path), ReadOptions(arm)), 100_000)
     ]
     np.testing.assert_array_equal(np.concatenate([each.stamp for each in parts]), whole.stamp)
     assert len(whole) == pytest.approx(180, abs=2)
@@ -524,7 +526,7 @@ class Spans:
 
 def plan_spans(spans, staleness=0.5, until=None, **options):
     part = dataclasses.replace(whole_part(Spans(*spans), until=until), staleness=staleness)
-    return plan(part, **options)
+    return divide_part(part, **options)
 
 
 def test_a_plan_cuts_at_the_starts_of_spans():
@@ -563,7 +565,7 @@ def test_messages_of_overlapping_spans_are_in_order():
         parts = [np.sort(rng.integers(0, 60, size=rng.integers(1, 30)) + 20 * k) for k in range(6)]
         parts.sort(key=lambda times: times[0])
         spans = [Span(int(times[0]), int(times[-1]), 1, (k,)) for k, times in enumerate(parts)]
-        blocks = list(in_log_time_order(spans, functools.partial(make_messages, parts)))
+        blocks = list(read_in_log_time_order(spans, functools.partial(make_messages, parts)))
         found = np.concatenate([block.log_time for block in blocks])
         np.testing.assert_array_equal(found, np.sort(np.concatenate(parts)))
         numbers = np.concatenate([block.numbers[block.start] for block in blocks])
@@ -574,8 +576,8 @@ def test_messages_of_overlapping_spans_are_in_order():
 @pytest.mark.parametrize("rate, kept", [(1e9, 100), (250.0, 25), (1.0, 1)])
 def test_thinned(rate, kept):
     stamps = 5 * SECOND + np.arange(100) * MS
-    assert thinned(stamps, rate).sum() == kept
-    assert thinned(stamps, None).all()
+    assert rate_mask(stamps, rate).sum() == kept
+    assert rate_mask(stamps, None).all()
 
 
 # --- what is damaged, empty or in tables
@@ -598,7 +600,7 @@ def test_a_cut_recording_has_the_states_before_the_cut(tmp_path, arm):
 def test_wrong_times_of_chunks_are_reported(tmp_path, arm):
     path = recorded.write_mcap(tmp_path / "a.mcap", motion(arm.joint_names, 100))
     source = open_source(path)
-    (part,) = plan(select(source, ReadOptions(arm)))
+    (part,) = divide_part(select_part(source, ReadOptions(arm)))
     (span,) = part.spans
     wrong = dataclasses.replace(part, spans=(span._replace(stop=span.stop - 10 * MS),))
     found = read_part(wrong)

@@ -403,7 +403,7 @@ def test_bytes_of_names_that_never_repeat_are_forgotten(arm):
     for i in range(3 * MAX_NAME_LISTS):
         assert feed(collector, [*arm.joint_names, f"other{i}"], 1.0 + i)
         assert len(collector._decoder.name_lists) <= MAX_NAME_LISTS
-        assert collector._scalars[mem.LATEST_LIST] < len(collector._decoder.lists)
+        assert collector._scalars[mem.LATEST_LIST] < len(collector._decoder.string_lists)
 
 
 def test_bytes_without_a_stamp_get_the_time_of_reception(arm):

@@ -165,12 +165,12 @@ def test_residuals_are_those_of_the_log_command(play, arm, small_parts):
     from dyn_ros.logs.quantities import QuantitySettings, compute
     from dyn_ros.recordings.options import ReadOptions
     from dyn_ros.recordings.part import read_part
-    from dyn_ros.recordings.plan import plan
-    from dyn_ros.recordings.selection import select
+    from dyn_ros.recordings.plan import divide_part
+    from dyn_ros.recordings.selection import select_part
 
     player = play(arm)
-    chosen = select(replay.open_source(arm), ReadOptions(player.recording.model))
-    (whole,) = plan(chosen, np.inf)
+    chosen = select_part(replay.open_source(arm), ReadOptions(player.recording.model))
+    (whole,) = divide_part(chosen, np.inf)
     part = read_part(whole)
     table = compute(player.recording.model, part.states, 0, replay.QUANTITIES, QuantitySettings())
     for seconds in (2.0, 75.0):
@@ -305,7 +305,7 @@ def test_drives_of_a_recording(play, tmp_path):
         ("effort", states.tau / -8.0),
     ):
         rows |= {f"{signal}.{name}": values[:, k] for k, name in enumerate(NAMES)}
-    columns.write(recording, rows)
+    columns.write_columns(recording, rows)
     robot.drives = dyn_ros.Drives.of(7, gain=-8.0)
     dyn_ros.save_drives(robot, tmp_path / "drives.yaml")
     player = play(recording, xml=ARM.read_text(), drives=tmp_path / "drives.yaml")

@@ -71,7 +71,7 @@ class ChunkScanner(ABC):
 
     @abstractmethod
     def define(self, code: int, record: bytes) -> None:
-        """Add what a record defines, a schema or channel, by its code in the index."""
+        """Add what a record defines, a schema or channel; its code is negative."""
 
     def note_damage(self, damage: str) -> None:
         """Note damage of the file unless there was some before."""
@@ -100,7 +100,7 @@ class ChunkScanner(ABC):
                 continue
             content, _, problem = _read_chunk(self.file, chunk.place, self._read_records)
             if not problem:
-                self.chunks[k] = with_counts(chunk, self.define_channels(content)[0])
+                self.chunks[k] = count_messages(chunk, self.define_channels(content)[0])
             elif chunk.stop < chunk.start:  # otherwise reported when the chunk is read
                 self.damage = "; ".join(filter(None, (self.damage, problem)))
 
@@ -115,8 +115,11 @@ class ChunkScanner(ABC):
         return make_source(channels, self.chunks, known_counts, self.damage, span_size)
 
 
-def with_counts(chunk: Chunk, index: NDArray[np.int64]) -> Chunk:
-    """Return a chunk with the times and counts of its messages, by their index."""
+def count_messages(chunk: Chunk, index: NDArray[np.int64]) -> Chunk:
+    """Return a chunk with the times and counts of its messages.
+
+    ``index`` has a row for each message, see `index_messages`, with the number of its channel.
+    """
     times = index[index[:, 1] >= 0, 1]
     return chunk._replace(
         start=int(times.min(initial=1 << 62)),
@@ -149,7 +152,7 @@ def make_source(
         groups[-1].append(chunk)
     subsets: dict[frozenset[int], Channels] = {}  # shared by spans, to save memory
 
-    def span_of(group: list[Chunk]) -> Span:
+    def make_span(group: list[Chunk]) -> Span:
         numbers = frozenset(number for chunk in group for number in chunk.counts)
         if not all(chunk.counts for chunk in group):
             numbers = frozenset(number for number, *_ in channels)
@@ -163,7 +166,7 @@ def make_source(
             (subset, *(chunk.place for chunk in group)),
         )
 
-    return Source(sp.merge_topics(topics), tuple(map(span_of, groups)), damage)
+    return Source(sp.merge_topics(topics), tuple(map(make_span, groups)), damage)
 
 
 # --- reading
@@ -211,16 +214,16 @@ def index_messages(
 def chunk_format(scan: Callable[[Path], Source], entry: Entry, read_records: ChunkReader) -> Format:
     """Return the format of files of chunks, from functions that scan a file and read a chunk."""
 
-    def load(path: Path, place: tuple[Any, ...], codes: dict[int, int]) -> Raw:
+    def load_messages(path: Path, places: tuple[Any, ...], codes: dict[int, int]) -> Raw:
         contents, indices, problems, size = [], [], [], 0
         with open(path, "rb") as file:
-            for chunk in place:
-                records, is_cut, problem = _read_chunk(file, chunk, read_records)
+            for place in places:
+                records, is_cut, problem = _read_chunk(file, place, read_records)
                 data = np.frombuffer(records, np.uint8)
                 index, end = index_messages(entry, data, codes)
                 if end < len(data) and not is_cut:
                     problem = (
-                        f"the chunk at byte {chunk[0]} is damaged: {len(data) - end:,} of "
+                        f"the chunk at byte {place[0]} is damaged: {len(data) - end:,} of "
                         f"its {len(data):,} bytes are not read"
                     )
                 problems += [problem] if problem else []
@@ -232,4 +235,4 @@ def chunk_format(scan: Callable[[Path], Source], entry: Entry, read_records: Chu
             return Raw(contents[0], indices[0], tuple(problems))
         return Raw(np.concatenate(contents), np.concatenate(indices), tuple(problems))
 
-    return message_format(scan, load)
+    return message_format(scan, load_messages)

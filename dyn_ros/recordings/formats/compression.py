@@ -46,7 +46,7 @@ _DECOMPRESSORS: dict[str, Callable[[], Any]] = {
 _COMPRESSIONS = "zstd", *_DECOMPRESSORS
 
 
-def decompress(kind: str, compressed: bytes, size: int, is_cut: bool = False) -> bytes:
+def decompress_chunk(kind: str, compressed: bytes, size: int, is_cut: bool = False) -> bytes:
     """Decompress a chunk (zstd, lz4, bz2, none or empty) to ``size`` bytes.
 
     With ``is_cut``, the end of the data is missing, and the result may be shorter. Raise `Damaged`
@@ -96,14 +96,14 @@ def decompress_message(compressed: bytes) -> bytes:
     try:
         size = zstandard.frame_content_size(compressed)
         if 0 <= size <= _BLOCK_SIZE:  # fast, but allocates what the message claims to contain
-            return bytes(_decompressor(zstandard).decompress(compressed))
+            return bytes(_message_decompressor(zstandard).decompress(compressed))
     except zstandard.ZstdError as error:
         raise Damaged(f"cannot be decompressed: {error}") from None
-    return decompress("zstd", compressed, size if size >= 0 else MAX_CHUNK_SIZE, size < 0)
+    return decompress_chunk("zstd", compressed, size if size >= 0 else MAX_CHUNK_SIZE, size < 0)
 
 
 @functools.cache
-def _decompressor(zstandard: Any) -> Any:
+def _message_decompressor(zstandard: Any) -> Any:
     """Return a decompressor of messages, which is reused."""
     return zstandard.ZstdDecompressor()
 
@@ -122,13 +122,14 @@ def decompressed_file(path: Path) -> tuple[Path, str]:
 def beginning_of_file(path: Path, size: int) -> Path:
     """Return a temporary file with the first ``size`` bytes of a file."""
 
-    def copy(source: BinaryIO, target: BinaryIO) -> str:
+    def copy_beginning(source: BinaryIO, target: BinaryIO) -> str:
+        """Copy ``size`` bytes; return no damage."""
         remaining = size
         while remaining and (block := source.read(min(_BLOCK_SIZE, remaining))):
             remaining -= target.write(block)
         return ""
 
-    return _temporary_file(path, path.suffix, copy)[0]
+    return _temporary_file(path, path.suffix, copy_beginning)[0]
 
 
 def _temporary_file(

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 from . import chunks as ck
 from . import spans as sp
 from .chunks import Chunk, read_at
-from .compression import Damaged, decompress
+from .compression import Damaged, decompress_chunk
 from .index_kernel import INDEX_MCAP
 from .message_files import ros2_type
 from .spans import Source
@@ -33,8 +33,8 @@ _BLOCK_SIZE = 1 << 22  # bytes; messages outside chunks are read in blocks
 _SPAN_SIZE = 1 << 20  # bytes; smaller chunks are joined
 
 
-def scan(path: Path) -> Source:
-    """Find the topics and spans of a file; a ValueError if it is no MCAP file."""
+def scan_mcap(path: Path) -> Source:
+    """Find the topics and spans of a file; raise a ValueError if it is no MCAP file."""
     with open(path, "rb") as file:
         if empty := sp.require_magic(file, MAGIC, path, "MCAP file"):
             return Source((), (), empty)
@@ -126,7 +126,7 @@ def _read_records(file: BinaryIO, place: tuple[Any, ...]) -> tuple[bytes, bool]:
         return b"", True  # cut before its records
     compressed = data[next_offset + 8 : next_offset + 8 + compressed_size]
     is_cut = len(compressed) < compressed_size
-    content = decompress(kind, compressed, size, is_cut)
+    content = decompress_chunk(kind, compressed, size, is_cut)
     if checksum and not is_cut and zlib.crc32(content) != checksum:
         raise Damaged("its checksum does not match its content")
     return content, is_cut
@@ -223,8 +223,8 @@ class _McapScanner(ck.ChunkScanner):
     def _add_messages(self, offset: int, min_length: int) -> int:
         """Add messages outside chunks; return the offset behind them."""
         index, length = self.define_channels(self.read(offset, max(_BLOCK_SIZE, min_length)))
-        self.chunks.append(ck.with_counts(Chunk((offset, length), length), index))
+        self.chunks.append(ck.count_messages(Chunk((offset, length), length), index))
         return offset + length
 
 
-FORMAT = ck.chunk_format(scan, INDEX_MCAP, _read_records)
+FORMAT = ck.chunk_format(scan_mcap, INDEX_MCAP, _read_records)

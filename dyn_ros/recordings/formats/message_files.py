@@ -26,13 +26,15 @@ def ros2_type(name: str) -> str:
 
 
 def message_format(
-    scan: Callable[[Path], Source], load: Callable[[Path, tuple[Any, ...], dict[int, int]], Raw]
+    scan: Callable[[Path], Source],
+    load_messages: Callable[[Path, tuple[Any, ...], dict[int, int]], Raw],
 ) -> Format:
     """Return a format of serialized messages, from functions that scan a file and load a span.
 
-    The place of a span begins with its `Channels`. ``load(path, place, codes)`` gets the remaining
-    place, and the codes of requested channels by number. Compressed files and messages are
-    decompressed here.
+    ``scan(path)`` finds topics and spans; the place of a span begins with its `Channels`.
+    ``load_messages(path, places, codes)`` returns the serialized messages of the requested
+    channels; it gets the places that follow in the place of the span, such as those of its chunks,
+    and the codes of these channels by number. Compressed files and messages are decompressed here.
     """
 
     def scan_file(path: Path) -> Source:
@@ -46,7 +48,7 @@ def message_format(
         topics: Collection[str],
         code_of: Callable[[str, str, str], int | None],
     ) -> Raw:
-        channels, *file_place = place
+        channels, *places = place
         codes = {
             number: code
             for number, name, kind, encoding in channels
@@ -54,14 +56,14 @@ def message_format(
         }
         if not codes:
             return Raw(np.zeros(0, np.uint8), np.zeros((0, 4), np.int64))
-        return _decompress_messages(load(decompressed_file(path)[0], tuple(file_place), codes))
+        return _decompress_messages(load_messages(decompressed_file(path)[0], tuple(places), codes))
 
-    def read(
+    def read_messages(
         path: Path, place: tuple[Any, ...], topics: Collection[str], decoder: Decoder
     ) -> Messages:
         return decoder.decode(load_span(path, place, topics, decoder.channel_code))
 
-    def text(path: Path, place: tuple[Any, ...], topics: Collection[str]) -> str | None:
+    def read_text(path: Path, place: tuple[Any, ...], topics: Collection[str]) -> str | None:
         return _first_text(
             load_span(
                 path,
@@ -73,12 +75,14 @@ def message_format(
             )
         )
 
-    return Format(scan_file, read, text)
+    return Format(scan_file, read_messages, read_text)
 
 
 def _first_text(raw: Raw) -> str | None:
     """Return the first text in messages with a string that is not empty, or None."""
-    for code, _, offset, length in raw.rows[np.argsort(raw.rows[:, 1], kind="stable")].tolist():
+    for code, _, offset, length in raw.message_index[
+        np.argsort(raw.message_index[:, 1], kind="stable")
+    ].tolist():
         data = raw.content[offset : offset + length].tobytes()
         if code == 0:
             order: Any = "little" if data[1:2] == b"\x01" else "big"
@@ -92,7 +96,7 @@ def _first_text(raw: Raw) -> str | None:
 
 def _decompress_messages(raw: Raw) -> Raw:
     """Return the messages, decompressed if they are compressed one by one."""
-    index, content = raw.rows, raw.content
+    index, content = raw.message_index, raw.content
     offsets = index[index[:, 3] >= len(ZSTD_MAGIC), 2]
     is_packed = np.ones(len(offsets), bool)
     for k, byte in enumerate(ZSTD_MAGIC):

@@ -19,7 +19,7 @@ from ...cdr.decode import ROS1
 from . import chunks as ck
 from . import spans as sp
 from .chunks import Chunk, read_at
-from .compression import decompress
+from .compression import decompress_chunk
 from .index_kernel import INDEX_ROS1
 from .message_files import ros2_type
 from .spans import Source
@@ -30,7 +30,7 @@ _HEADER_READ_SIZE = 1 << 12  # bytes; longer headers take a second read
 _NANOSECONDS = 1_000_000_000
 
 
-def scan(path: Path) -> Source:
+def scan_bag(path: Path) -> Source:
     """Find the topics and spans of a bag; raise a ValueError for other files or versions."""
     with open(path, "rb") as file:
         if empty := sp.require_magic(file, MAGIC, path, "bag of format 2.0"):
@@ -46,7 +46,7 @@ def _read_records(file: BinaryIO, place: tuple[Any, ...]) -> tuple[bytes, bool]:
     offset, length, kind, size = place
     compressed = read_at(file, offset, length)
     is_cut = file.read(1) == b""
-    content = decompress(kind, compressed, size, is_cut)
+    content = decompress_chunk(kind, compressed, size, is_cut)
     return content, len(content) < size
 
 
@@ -141,4 +141,4 @@ def _field_number(fields: dict[str, bytes], name: str) -> int:
     return int.from_bytes(fields.get(name, b""), "little")
 
 
-FORMAT = ck.chunk_format(scan, INDEX_ROS1, _read_records)
+FORMAT = ck.chunk_format(scan_bag, INDEX_ROS1, _read_records)

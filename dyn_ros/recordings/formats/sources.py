@@ -20,7 +20,7 @@ _METADATA = "metadata.yaml"
 _MANIFEST = "_manifest.json"  # present in folders of results
 
 
-def format_of(path: Path) -> Format:
+def find_format(path: Path) -> Format:
     """Return the format of a file by its suffix; raise a ValueError for other suffixes."""
     suffix = recording_suffix(path.name)
     if suffix is None:
@@ -36,7 +36,7 @@ def format_of(path: Path) -> Format:
 # --- finding
 
 
-def discover(paths: str | PathLike[str] | Iterable[str | PathLike[str]]) -> list[Path]:
+def find_recordings(paths: str | PathLike[str] | Iterable[str | PathLike[str]]) -> list[Path]:
     """Return the paths of recordings, sorted, each once even if several links lead to it.
 
     Paths are files; folders of a rosbag2, with a metadata.yaml, each of which is one recording;
@@ -47,12 +47,12 @@ def discover(paths: str | PathLike[str] | Iterable[str | PathLike[str]]) -> list
         paths = [paths]
     recordings: dict[str, Path] = {}
     for path in paths:
-        for recording in _find_recordings(str(path)):
+        for recording in _find_path_recordings(str(path)):
             recordings.setdefault(realpath(recording), recording)
     return sorted(recordings.values())
 
 
-def _find_recordings(text: str) -> list[Path]:
+def _find_path_recordings(text: str) -> list[Path]:
     """Return the recordings of a path or pattern."""
     path = Path(text).expanduser()
     expected = f"expected a file that ends with {', '.join(SUFFIXES)}, or a folder with recordings"
@@ -92,7 +92,7 @@ def _recordings_below(path: Path, above: tuple[str, ...] = ()) -> Iterator[Path]
 
 
 def open_source(path: str | PathLike[str], columns: Mapping[str, str] | None = None) -> Source:
-    """Open a recording that ``discover`` returns: find its topics and spans.
+    """Open a recording that ``find_recordings`` returns: find its topics and spans.
 
     ``columns`` are columns of a table with other names, see ``tables.renaming``. Raise a ValueError
     if it is no recording or nothing can be read; an ImportError with the command that installs a
@@ -101,21 +101,21 @@ def open_source(path: str | PathLike[str], columns: Mapping[str, str] | None = N
     path = Path(path)
     if path.is_dir():
         return _open_folder(path)
-    source = _scan_table(path, columns) if columns else format_of(path).scan(path)
+    source = _scan_renamed_table(path, columns) if columns else find_format(path).scan(path)
     return Source(
         source.topics,
-        _sort_spans(_with_file_name("", source)),
+        _sort_spans(_add_file_name("", source)),
         _describe_damage(source.damage, source.topics),
         path,
         path.name[: -len(recording_suffix(path.name) or "")],
     )
 
 
-def _scan_table(path: Path, columns: Mapping[str, str]) -> Source:
+def _scan_renamed_table(path: Path, columns: Mapping[str, str]) -> Source:
     """Find the topics and spans of a table with other names of columns."""
     from . import table_file
 
-    return table_file.scan(path, columns)
+    return table_file.scan_table(path, columns)
 
 
 def _open_folder(path: Path) -> Source:
@@ -126,13 +126,13 @@ def _open_folder(path: Path) -> Source:
     errors: list[Exception] = []
     for name in names:
         try:
-            scan = format_of(path / name).scan(path / name)
+            scan = find_format(path / name).scan(path / name)
         except (ValueError, OSError) as error:
             errors.append(error)
             damage.append(str(error))
             continue
         topics += scan.topics
-        spans += _with_file_name(name, scan)
+        spans += _add_file_name(name, scan)
         if scan.damage:
             damage.append(f"{name} {scan.damage}")
     if errors and len(errors) == len(names):
@@ -154,7 +154,7 @@ def _list_files(path: Path) -> tuple[list[str], list[str]]:
     names, damage = [], []
     for line in file_list[1].splitlines() if file_list else ():
         name = line.strip()[1:].strip().strip("'\"")
-        existing = [place for place in (name, Path(name).name) if (path / place).is_file()]
+        existing = [file for file in (name, Path(name).name) if (path / file).is_file()]
         if not existing:
             damage.append(f"{name} is missing, which its {_METADATA} lists")
         elif recording_suffix(existing[0]):
@@ -179,7 +179,7 @@ def _list_files(path: Path) -> tuple[list[str], list[str]]:
     return names, damage
 
 
-def _with_file_name(name: str, source: Source) -> list[Span]:
+def _add_file_name(name: str, source: Source) -> list[Span]:
     """Return the spans of a file, with its name in their places."""
     return [span._replace(place=(name, span.place)) for span in source.spans]
 
@@ -209,11 +209,12 @@ def read_span(path: Path, span: Span, topics: Collection[str], decoder: Decoder)
     Messages with equal log times are in the order of the file. The decoder collects the names of
     joints, and reports what cannot be decoded.
     """
-    name, place = span.place
-    return format_of(path / name).read(path / name, place, topics, decoder)
+    file_name, place = span.place
+    file = path / file_name
+    return find_format(file).read_messages(file, place, topics, decoder)
 
 
-def robot_description(source: Source) -> str | None:
+def find_robot_description(source: Source) -> str | None:
     """Return the first text on a topic named robot_description, or None."""
     names = {
         topic.name
@@ -223,8 +224,9 @@ def robot_description(source: Source) -> str | None:
         and topic.encoding in (CDR, ROS1)
     }
     for span in source.spans if names else ():
-        name, place = span.place
-        text = format_of(source.path / name).text(source.path / name, place, names)
+        file_name, place = span.place
+        file = source.path / file_name
+        text = find_format(file).read_text(file, place, names)
         if text is not None:
             return text
     return None

@@ -45,7 +45,8 @@ class Span(NamedTuple):
     size : int
         [bytes, uncompressed]
     place : tuple
-        Arguments with which the format finds it in the file; they can be pickled.
+        Arguments with which the format finds it in the file; they can be pickled. In a `Source`
+        that was opened, they follow the name of the file in its folder: ``(name, place)``.
     """
 
     start: int
@@ -74,14 +75,14 @@ class Format(NamedTuple):
     """Functions that read files of one format.
 
     ``scan(path)`` finds topics and spans, and raises a ValueError for files of other formats.
-    ``read(path, place, topics, decoder)`` reads the joint states and odometry of a span, in order
-    of log time, and reports to the decoder what cannot be read. ``text(path, place, topics)``
-    returns the first text of a span, or None.
+    ``read_messages(path, place, topics, decoder)`` reads the joint states and odometry of a span,
+    in order of log time, and reports to the decoder what cannot be read. ``read_text(path, place,
+    topics)`` returns the first text of a span, or None.
     """
 
     scan: Callable[[Path], Source]
-    read: Callable[[Path, tuple[Any, ...], Collection[str], Decoder], Messages]
-    text: Callable[[Path, tuple[Any, ...], Collection[str]], str | None]
+    read_messages: Callable[[Path, tuple[Any, ...], Collection[str], Decoder], Messages]
+    read_text: Callable[[Path, tuple[Any, ...], Collection[str]], str | None]
 
 
 def merge_topics(topics: list[Topic]) -> tuple[Topic, ...]:

@@ -40,7 +40,7 @@ _ROWS_IN_RANGE = (
 )
 
 
-def _without_partial_page(path: Path) -> Path:
+def _cut_partial_page(path: Path) -> Path:
     """Return the file, or a copy without a partial page at its end, which would read as zeros."""
     with open(path, "rb") as file:
         file.seek(16)
@@ -50,9 +50,9 @@ def _without_partial_page(path: Path) -> Path:
     return beginning_of_file(path, size - size % page) if page and size % page else path
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def _open_database(path: Path) -> sqlite3.Connection:
     """Open a database without writing to it, except for what a write-ahead log requires."""
-    path = _without_partial_page(path)
+    path = _cut_partial_page(path)
     address = f"file:{quote(str(path.resolve()))}"
     has_log = path.with_name(path.name + "-wal").exists()
     connection = None
@@ -69,12 +69,12 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def scan(path: Path) -> Source:
+def scan_database(path: Path) -> Source:
     """Find the topics and spans of a database; raise a ValueError if it is none of rosbag2."""
     with open(path, "rb") as file:
         if empty := sp.require_magic(file, MAGIC, path, "database of sqlite3"):
             return Source((), (), empty)
-    with closing(_connect(path)) as connection:
+    with closing(_open_database(path)) as connection:
         try:
             rows = connection.execute(
                 "SELECT id, name, type, serialization_format FROM topics"
@@ -215,9 +215,9 @@ def _read_blocks(
         yield block
 
 
-def load(path: Path, place: tuple[Any, ...], codes: dict[int, int]) -> Raw:
+def load_messages(path: Path, places: tuple[Any, ...], codes: dict[int, int]) -> Raw:
     """Load the messages of a span; see `message_files.message_format`."""
-    ((start, stop),) = place
+    ((start, stop),) = places
     indices: list[NDArray[np.int64]] = []
     contents: list[bytes] = []
     problem = ""
@@ -231,7 +231,7 @@ def load(path: Path, place: tuple[Any, ...], codes: dict[int, int]) -> Raw:
         )
         contents.extend([content for _, _, content in rows])
 
-    with closing(_connect(path)) as connection:
+    with closing(_open_database(path)) as connection:
         try:
             for block in _read_blocks(connection, start, stop, _BLOCK_ROWS):
                 add_rows(block)  # blocks limit the tuples that the garbage collector visits
@@ -245,4 +245,4 @@ def load(path: Path, place: tuple[Any, ...], codes: dict[int, int]) -> Raw:
     return Raw(np.frombuffer(b"".join(contents), np.uint8), index, (problem,) if problem else ())
 
 
-FORMAT = message_format(scan, load)
+FORMAT = message_format(scan_database, load_messages)

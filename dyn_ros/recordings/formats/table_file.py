@@ -164,14 +164,14 @@ def _base_columns(topic: str, signals: dict[str, dict[str, str]]) -> Iterator[_B
 # --- files
 
 
-def scan(path: Path, renamed: Mapping[str, str] | None = None) -> Source:
+def scan_table(path: Path, renamed: Mapping[str, str] | None = None) -> Source:
     """Find the topics and spans of a table; raise errors as ``sources.open_source``.
 
     ``renamed`` are columns with other names, by the usual names.
     """
     if path.stat().st_size == 0:
         return Source((), (), "is empty: 0 bytes")
-    tables.pyarrow()
+    tables.import_pyarrow()
     renamed = renamed or {}
     table = _open_cached(path, bool(renamed))
     columns = _find_topics(table, path, renamed)
@@ -228,7 +228,7 @@ def _read_block(
     """Return columns of a block by name, the first one the time, and sentences on problems."""
     try:
         return table.read(place, columns)
-    except (tables.pyarrow().ArrowException, ValueError, OSError) as error:
+    except (tables.import_pyarrow().ArrowException, ValueError, OSError) as error:
         if getattr(error, "errno", None):
             raise
         return (
@@ -260,12 +260,14 @@ def _log_times(stamps: NDArray[np.int64], first: int) -> NDArray[np.int64]:
     return first + np.cumsum(steps)
 
 
-def read(path: Path, place: tuple[Any, ...], topics: Collection[str], decoder: Decoder) -> Messages:
+def read_messages(
+    path: Path, place: tuple[Any, ...], topics: Collection[str], decoder: Decoder
+) -> Messages:
     """Read the messages of a span; see `spans.Format`."""
-    block, first_time, renamed, *is_end = place
+    block_place, first_time, renamed, *is_end = place
     table = _open_cached(path, bool(renamed))
     columns = _find_topics(table, path, renamed)
-    values, problems = _read_block(table, block, columns.names(topics))
+    values, problems = _read_block(table, block_place, columns.names(topics))
     for problem in problems:
         decoder.report(problem)
     is_usable, stamps = _usable_stamps(values, columns.time)
@@ -440,4 +442,4 @@ def _join_messages(
     )
 
 
-FORMAT = Format(scan, read, lambda path, place, topics: None)
+FORMAT = Format(scan_table, read_messages, lambda path, place, topics: None)

@@ -73,8 +73,8 @@ class Columns:
             (self.names_by_content[name] for name in names if name in self.names_by_content), ""
         )
 
-    def time(self) -> list[str]:
-        """Return the name of the column of time stamps [s]; raise a ValueError without one."""
+    def time_columns(self) -> list[str]:
+        """Return the column of time stamps [s], in a list; raise a ValueError without one."""
         if name := self.find_time_name():
             return [name]
         expected = " or ".join(map(repr, tables.TIMES))
@@ -84,10 +84,10 @@ class Columns:
             "columns="
         )
 
-    def signal(
+    def find_columns(
         self, signal: str, owners: Sequence[str], absent: Collection[str] = ()
     ) -> list[str | None]:
-        """Return the columns of a signal, in the order of its owners.
+        """Return the names of the columns of a signal, in the order of its owners.
 
         A missing column is None for owners in ``absent``; for others, raise a ValueError.
         """
@@ -99,7 +99,7 @@ class Columns:
             raise ValueError(self._missing_columns_message(signal, missing_owners))
         return names
 
-    def has(self, signal: str, owner: str) -> bool:
+    def has_signal(self, signal: str, owner: str) -> bool:
         """Return True if there is a column of a signal."""
         return self._find_column(signal, owner) is not None
 
@@ -111,8 +111,8 @@ class Columns:
             if kind == signal
         ]
 
-    def ignored(self, model: Model) -> list[str]:
-        """Return a warning about joints that the robot does not have, or an empty list."""
+    def warn_of_unknown_joints(self, model: Model) -> list[str]:
+        """Return a warning about joints that the robot does not have, in a list, or no warning."""
         robot_names = joint_and_coordinate_names(model)
         unknown_owners = dict.fromkeys(
             owner
@@ -165,10 +165,10 @@ class Columns:
         )
 
 
-def write(path: str | PathLike[str], columns: Mapping[str, Array]) -> None:
+def write_columns(path: str | PathLike[str], columns: Mapping[str, Array]) -> None:
     """Write columns (B,) to a file, CSV or Parquet by its suffix."""
     if tables.file_suffix(path) == ".parquet":
-        arrow = tables.pyarrow()
+        arrow = tables.import_pyarrow()
         arrow.parquet.write_table(arrow.table(dict(columns)), path, row_group_size=_ROW_GROUP_SIZE)
         return
     with open(path, "w", encoding="utf-8", newline="") as file:

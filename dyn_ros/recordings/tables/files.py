@@ -92,7 +92,7 @@ def file_suffix(path: str | PathLike[str]) -> str:
     return suffix
 
 
-def pyarrow() -> Any:
+def import_pyarrow() -> Any:
     """Import pyarrow with its readers of CSV and Parquet."""
     try:
         import pyarrow
@@ -285,7 +285,7 @@ class CsvFile:
         self, place: Place, columns: Sequence[str]
     ) -> tuple[dict[str, NDArray[Any]], list[str]]:
         """Return columns of a block, the first one the time, and sentences on problems."""
-        arrow, (start, length) = pyarrow(), place
+        arrow, (start, length) = import_pyarrow(), place
         with open(self._path, "rb") as file:
             file.seek(start)
             block = file.read(length)
@@ -354,7 +354,7 @@ class ParquetFile:
     """Parquet file; a ValueError is raised if it is cut."""
 
     def __init__(self, path: str | PathLike[str]) -> None:
-        self._arrow = pyarrow()
+        self._arrow = import_pyarrow()
         try:
             self._file = self._arrow.parquet.ParquetFile(path, pre_buffer=False)
         except (self._arrow.ArrowException, OSError) as error:

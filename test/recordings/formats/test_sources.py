@@ -36,7 +36,7 @@ from dyn_ros.recordings.formats import compression, mcap_file
 from dyn_ros.recordings.formats import sources as files
 from dyn_ros.recordings.formats.spans import Source
 from dyn_ros.recordings.tables import files as tables
-from dyn_ros.recordings.tables.columns import write as write_table
+from dyn_ros.recordings.tables.columns import write_columns as write_table
 
 ARM, HAND = ("shoulder", "elbow", "wrist"), ("finger", "daumen_ä")
 TOPICS = ("/joint_states", "/hand/joint_states", "/odom")
@@ -211,7 +211,7 @@ def test_every_kind_of_file_gives_the_messages_that_were_sent(recordings_by_kind
     rows, decoder = decode_all(pickle.loads(pickle.dumps(source)))
     assert rows == expected_tuples(sent_messages())
     assert (source.name, source.damage, decoder.problems) == ("bag", "", {})
-    assert files.robot_description(source) == "<robot name='arm'/>"
+    assert files.find_robot_description(source) == "<robot name='arm'/>"
     assert [span.start for span in source.spans] == sorted(span.start for span in source.spans)
     types = {topic.name: topic for topic in source.topics}
     assert types["/joint_states"].type == JOINT_STATE
@@ -495,10 +495,10 @@ def test_compressed_data_of_more_than_the_stated_size_is_damaged(kind):
         "zstd": zstandard.ZstdCompressor().compress,
     }[kind]
     packed = pack(content)
-    assert compression.decompress(kind, packed, len(content)) == content
+    assert compression.decompress_chunk(kind, packed, len(content)) == content
     for size in (0, 100, len(content) - 1):
         with pytest.raises(compression.Damaged):
-            compression.decompress(kind, packed, size)
+            compression.decompress_chunk(kind, packed, size)
 
 
 @pytest.mark.parametrize("kind", ["ros1", "mcap"])
@@ -540,9 +540,9 @@ def test_unknown_compression_and_impossible_sizes(tmp_path):
     assert not rows and "the compression 'xyz' is unknown" in next(iter(decoder.problems))
     for kind in ("zstd", "lz4", "bz2"):
         with pytest.raises(compression.Damaged, match="cannot be decompressed|instead of"):
-            compression.decompress(kind, b"nonsense", 100)
+            compression.decompress_chunk(kind, b"nonsense", 100)
         with pytest.raises(compression.Damaged, match="more than"):
-            compression.decompress(kind, b"", 1 << 60)
+            compression.decompress_chunk(kind, b"", 1 << 60)
 
 
 def test_no_chunk_is_read_to_find_the_spans_of_a_whole_file(tmp_path, monkeypatch):
@@ -668,10 +668,12 @@ def test_discovery(tmp_path):
         tmp_path / "day" / name
         for name in ("a.mcap", "b.BAG", "bag", "c.mcap.zstd", "d.bag.active")
     ]
-    assert files.discover([tmp_path]) == day
-    assert files.discover(str(tmp_path)) == day
-    assert files.discover([tmp_path / "day", str(tmp_path / "day" / "a*")]) == day
-    assert files.discover([tmp_path / "day/bag/metadata.yaml", tmp_path / "*/bag"]) == day[2:3]
+    assert files.find_recordings([tmp_path]) == day
+    assert files.find_recordings(str(tmp_path)) == day
+    assert files.find_recordings([tmp_path / "day", str(tmp_path / "day" / "a*")]) == day
+    assert (
+        files.find_recordings([tmp_path / "day/bag/metadata.yaml", tmp_path / "*/bag"]) == day[2:3]
+    )
     for link, target in (
         ("day/again", tmp_path),
         ("day/bag2", "bag"),
@@ -679,9 +681,9 @@ def test_discovery(tmp_path):
         ("day/self", "self"),
     ):
         (tmp_path / link).symlink_to(target)
-    assert [path.resolve() for path in files.discover(tmp_path)] == day
+    assert [path.resolve() for path in files.find_recordings(tmp_path)] == day
     (tmp_path / "day" / "loop.csv").symlink_to("loop.csv")  # cannot be read, which is said then
-    assert tmp_path / "day" / "loop.csv" in files.discover(tmp_path)
+    assert tmp_path / "day" / "loop.csv" in files.find_recordings(tmp_path)
     for path, message in (
         ("none.mcap", "does not exist"),
         ("day/notes.txt", "is no recording"),
@@ -689,7 +691,7 @@ def test_discovery(tmp_path):
         ("*/x*.mcap", "no recording matches"),
     ):
         with pytest.raises(ValueError, match=message) as error:
-            files.discover([tmp_path / "day", tmp_path / path])
+            files.find_recordings([tmp_path / "day", tmp_path / path])
         assert path in str(error.value)
 
 
