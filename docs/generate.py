@@ -163,18 +163,22 @@ def inputs(node: RobotNode) -> str:
 
 def services(node: RobotNode) -> str:
     """List the services of a node, except those that several nodes have."""
-    return _services(service for service in node.offers if service not in model_services.SERVICES)
+    return _services(
+        service for service in node.provided_services if service not in model_services.SERVICES
+    )
 
 
 def robot_services(node: RobotNode) -> str:
     """List the services that several nodes have."""
-    return _services(service for service in node.offers if service in model_services.SERVICES)
+    return _services(
+        service for service in node.provided_services if service in model_services.SERVICES
+    )
 
 
-def _services(offers: Iterable[Service]) -> str:
+def _services(services: Iterable[Service]) -> str:
     """List services; a type is omitted if it is the service's name in CamelCase."""
     rows = []
-    for service in offers:
+    for service in services:
         is_default_type = service.name[2:].title().replace("_", "") == service.type.__name__
         text = description(service.answer)
         rows.append(

@@ -21,7 +21,7 @@ from dyn_ros.msg import CentroidalState, ContactForce, ContactForces, ContactSta
 from ..cdr.template import Template
 from ..states.joint_states import Rejected, abbreviate_names, find_duplicates
 from ..viewer.scene import geometry
-from .base.dispatch import Compute, point_output
+from .base.dispatch import Compute, point_writer
 from .base.input_topics import SENSOR_QOS
 from .base.node_parameters import DERIVATIVES, Spec
 from .base.robot_node import Output, RobotNode, run
@@ -91,7 +91,7 @@ class CentroidalNode(RobotNode):
         "contact_forces",
         *centroidal_services.KERNELS,
     )
-    offers: tuple[Service, ...] = centroidal_services.SERVICES
+    provided_services: tuple[Service, ...] = centroidal_services.SERVICES
     markers = (*CENTROIDAL, *CONTACT)
     specs = SPECS
     checks = ((("contact_frames", "contact_dimension"), ContactFrames.of),)
@@ -116,7 +116,7 @@ class CentroidalNode(RobotNode):
         super().__init__(name, source, **kwargs)
         if self.parameters.values["derivatives"]:
             self.kernels += centroidal_services.DERIVATIVE_KERNELS
-            self.offers += centroidal_services.DERIVATIVE_SERVICES
+            self.provided_services += centroidal_services.DERIVATIVE_SERVICES
 
     # --- parameters and inputs
 
@@ -160,12 +160,12 @@ class CentroidalNode(RobotNode):
 
     def _make_zmp(self, robot: RobotContext) -> Compute:
         """Prepare `~/zmp`: the zero moment point on the ground."""
-        return point_output(robot, partial(self.zero_moment_point, robot))
+        return point_writer(robot, partial(self.zero_moment_point, robot))
 
     def zero_moment_point(
         self, robot: RobotContext, state: State, terms: DynamicsTerms
     ) -> Array | None:
-        """Return the zero moment point [m], (3,), or None; `waiting_for` states the reason."""
+        """Return the zero moment point [m], (3,), or None; `waiting_reason` states the reason."""
         rate = self._momentum_rate(robot, state, terms)
         if rate is None:
             return None
@@ -229,7 +229,7 @@ class CentroidalNode(RobotNode):
         values = self.parameters.values
         if values["contact_source"] == "always":
             return np.ones(len(feet.contacts), bool)
-        active = self.inputs.numbers(CONTACTS_TOPIC, robot, values["input_timeout"])
+        active = self.inputs.latest_value(CONTACTS_TOPIC, robot, values["input_timeout"])
         names = [str(contact.frame) for contact in feet.contacts]
         missing = [name for name in names if name not in active]
         if missing:
@@ -244,7 +244,7 @@ class CentroidalNode(RobotNode):
         try:
             feet = self._cached_feet(robot, self.parameters.changes)
             active = self._foot_contacts(robot, feet)
-        except ValueError:  # reported by waiting_for
+        except ValueError:  # reported by waiting_reason
             return None
         try:
             return ground.support(robot, state, terms, feet, active, self.parameters.values)
@@ -271,12 +271,12 @@ class CentroidalNode(RobotNode):
 
     def _make_center_of_pressure(self, robot: RobotContext) -> Compute:
         """Prepare `~/center_of_pressure`: the center of pressure on the ground."""
-        return point_output(robot, partial(self.center_of_pressure, robot))
+        return point_writer(robot, partial(self.center_of_pressure, robot))
 
     def center_of_pressure(
         self, robot: RobotContext, state: State, terms: DynamicsTerms
     ) -> Array | None:
-        """Return the center of pressure [m], (3,), or None; `waiting_for` states the reason."""
+        """Return the center of pressure [m], (3,), or None; `waiting_reason` states the reason."""
         support = self.support(robot, state, terms)
         if support is None:
             return None
@@ -289,7 +289,7 @@ class CentroidalNode(RobotNode):
     def ground_point(self, topic: str, robot: RobotContext, wrench: Array) -> Array | None:
         """Return the zero moment point [m] of a wrench about the origin, (3,), or None.
 
-        The reason for None is kept for `waiting_for`.
+        The reason for None is kept for `waiting_reason`.
         """
         gravity = robot.model.gravity
         mass = robot.model.total_mass + robot.base.mass
@@ -310,8 +310,8 @@ class CentroidalNode(RobotNode):
 
     # --- diagnostics
 
-    def waiting_for(self) -> str:
-        waiting = super().waiting_for()
+    def waiting_reason(self) -> str:
+        waiting = super().waiting_reason()
         if waiting or self.robot is None:
             return waiting
         subscribed_topics, reasons = self.dispatch.subscribed_topics(), []

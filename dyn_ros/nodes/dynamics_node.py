@@ -17,8 +17,8 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.msg import JointSpaceDynamics, JointSpaceInertia, JointWrenches
 
 from ..cdr.template import Template
-from .base import command
-from .base.dispatch import Compute, effort_output
+from .base.command_output import CommandOutput, command_parameters
+from .base.dispatch import Compute, effort_writer
 from .base.input_topics import wrench_subscriptions
 from .base.node_parameters import DERIVATIVES
 from .base.robot_node import Output, RobotNode, run
@@ -32,15 +32,16 @@ from .services import contact_services, dynamics_services
 
 def make_gravity(robot: RobotContext) -> Compute:
     """Prepare `~/gravity`: the torques that hold the robot still."""
-    return effort_output(robot, lambda state, terms: terms.g)
+    return effort_writer(robot, lambda state, terms: terms.g)
 
 
 def make_nle(robot: RobotContext) -> Compute:
     """Prepare `~/nle`: gravity, Coriolis and centrifugal torques."""
-    return effort_output(robot, _nle_or_none)
+    return effort_writer(robot, _nle_or_none)
 
 
 def _nle_or_none(state: State, terms: DynamicsTerms) -> Array | None:
+    """Return nonlinear effects (nv,); None if velocities are unknown."""
     return None if state.v is None else terms.nle
 
 
@@ -61,8 +62,8 @@ def _nle_command(robot: RobotContext, state: State, terms: DynamicsTerms) -> Arr
 def make_inertia(robot: RobotContext) -> Compute:
     """Prepare `~/inertia`: the joint-space inertia matrix."""
     size = len(robot.names)
-    message = message_fields.named(JointSpaceInertia, robot)
-    message_fields.resize(message.inertia, size, size)
+    message = message_fields.create_message(JointSpaceInertia, robot)
+    message_fields.resize_matrix(message.inertia, size, size)
     template = Template(message)
     M, block = template.array("inertia.data").reshape(size, size), robot.block
 
@@ -76,13 +77,13 @@ def make_inertia(robot: RobotContext) -> Compute:
 def make_state(robot: RobotContext) -> Compute:
     """Prepare `~/state`: all of these at one instant; velocity and nle are NaN if unknown."""
     size = len(robot.names)
-    message = message_fields.named(JointSpaceDynamics, robot)
+    message = message_fields.create_message(JointSpaceDynamics, robot)
     message.position_name = robot.position_names
     message.friction_included = robot.includes_friction
-    message.position = message_fields.zeros(len(robot.position_names))
-    message.velocity = message.nle = message_fields.zeros(size)
-    message.gravity = message_fields.zeros(size)
-    message_fields.resize(message.inertia, size, size)
+    message.position = message_fields.zero_field(len(robot.position_names))
+    message.velocity = message.nle = message_fields.zero_field(size)
+    message.gravity = message_fields.zero_field(size)
+    message_fields.resize_matrix(message.inertia, size, size)
     template = Template(message)
     velocity_valid, q, v, g, h = (
         template.array(name)
@@ -110,26 +111,30 @@ def make_state(robot: RobotContext) -> Compute:
 
 
 def make_joint_wrenches(robot: RobotContext) -> Compute:
-    """Prepare `~/joint_wrenches`: the wrench that each joint and fixed joint transmits."""
+    """Prepare `~/joint_wrenches`: the wrench that each joint and fixed joint transmits.
+
+    All accelerations are zero; if a velocity is unknown (`velocity_valid` is false), all velocities
+    are, too.
+    """
     model, data = robot.model, robot.data
-    root_joint = model.joint_names[0] if robot.moving_base else None  # nothing carries it
-    indices = [
+    root_joint = model.joint_names[0] if robot.moving_base else None  # no link carries the base
+    frame_indices = [
         i
         for i, frame in enumerate(model.tree.frames)
         if frame.kind != "body" and frame.name != root_joint
     ]
-    zero = np.zeros(model.nv)
+    zeros = np.zeros(model.nv)
     message = JointWrenches(
-        name=[model.frame_names[i] for i in indices],
-        frame=[coinciding_link(model, i) for i in indices],
-        wrench=[Wrench() for _ in indices],
+        name=[model.frame_names[i] for i in frame_indices],
+        frame=[coinciding_link(model, i) for i in frame_indices],
+        wrench=[Wrench() for _ in frame_indices],
     )
 
     def compute(state: State, terms: DynamicsTerms) -> JointWrenches:
         v = state.v
         message.velocity_valid = v is not None
-        forces = dyn_ros.frame_forces(model, data, state.q, zero if v is None else v, zero)
-        for wrench, force in zip(message.wrench, forces[indices].tolist()):
+        forces = dyn_ros.frame_forces(model, data, state.q, zeros if v is None else v, zeros)
+        for wrench, force in zip(message.wrench, forces[frame_indices].tolist()):
             message_fields.set_vector(wrench.force, *force[:3])
             message_fields.set_vector(wrench.torque, *force[3:])
         return message
@@ -156,12 +161,15 @@ class DynamicsNode(RobotNode):
         *contact_services.KERNELS,
     )
     batch_kernels = dynamics_services.BATCH_KERNELS
-    offers: tuple[Service, ...] = (*dynamics_services.SERVICES, *contact_services.SERVICES)
+    provided_services: tuple[Service, ...] = (
+        *dynamics_services.SERVICES,
+        *contact_services.SERVICES,
+    )
     markers = DYNAMICS
-    specs = (*command.specs("gravity", "nle"), DERIVATIVES)
+    specs = (*command_parameters("gravity", "nle"), DERIVATIVES)
 
     def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
-        self.command = command.Command(
+        self.command = CommandOutput(
             self,
             {
                 "gravity": (lambda: ("g",), _gravity_command),
@@ -172,7 +180,7 @@ class DynamicsNode(RobotNode):
         super().__init__(name, source, **kwargs)
         if self.parameters.values["derivatives"]:
             self.kernels += dynamics_services.DERIVATIVE_KERNELS
-            self.offers += dynamics_services.DERIVATIVE_SERVICES
+            self.provided_services += dynamics_services.DERIVATIVE_SERVICES
 
     def required_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return wrench_subscriptions(

@@ -19,7 +19,7 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.msg import ExternalContact
 
 from . import observer_parameters
-from .base.dispatch import Compute, effort_output
+from .base.dispatch import Compute, effort_writer
 from .base.robot_node import Output, RobotNode, run
 from .markers.observer_markers import OBSERVER
 from .messages import message_fields
@@ -67,7 +67,7 @@ class ObserverNode(RobotNode):
             Output("~/residual", JointState, self._make_residual),
             Output("~/residual_without_friction", JointState, self._make_residual_without_friction),
         )
-        self.offers = (*self.requests.offers, *model_services.SERVICES)
+        self.provided_services = (*self.requests.provided_services, *model_services.SERVICES)
         self._observation: Observation | None = None
         self._average = ContactAverage(0.0)
         self._subscribed_topics: frozenset[str] = frozenset()  # topics that have subscribers
@@ -78,8 +78,8 @@ class ObserverNode(RobotNode):
 
     # --- lifecycle and parameters
 
-    def stopped(self) -> None:
-        super().stopped()
+    def on_stop(self) -> None:
+        super().on_stop()
         self.requests.recording.abort("the node stops")
         self._observation = None
 
@@ -121,7 +121,7 @@ class ObserverNode(RobotNode):
         """Return the time [s] of a clock that never jumps."""
         return time.monotonic()
 
-    def on_state_reads(self, now: float) -> Iterable[str] | None:
+    def required_state_reads(self, now: float) -> Iterable[str] | None:
         recording = self.requests.recording
         if recording.active:
             recording.poll(self.steady_time(), self._unusable_reason())
@@ -165,7 +165,7 @@ class ObserverNode(RobotNode):
         if "jumped back" in text:
             self.requests.recording.abort(text)
 
-    def faults(self) -> Sequence[str]:
+    def input_faults(self) -> Sequence[str]:
         return list(self._observation.faults.values()) if self._observation else []
 
     def _missing_efforts_reason(self) -> str:
@@ -180,8 +180,8 @@ class ObserverNode(RobotNode):
             return "the observer has not settled"
         return self._missing_efforts_reason()
 
-    def waiting_for(self) -> str:
-        waiting = super().waiting_for()
+    def waiting_reason(self) -> str:
+        waiting = super().waiting_reason()
         if waiting or not (
             self.dispatch.subscribed_topics() or self.requests.recording.needs_states
         ):
@@ -203,11 +203,11 @@ class ObserverNode(RobotNode):
                 "diagnose",
                 self.requests.recording.poll,
                 self.steady_time(),
-                self.waiting_for() or self._unusable_reason() or "no states",
+                self.waiting_reason() or self._unusable_reason() or "no states",
             )
         super().diagnose(busy)
 
-    def details(self) -> dict[str, str]:
+    def diagnostic_values(self) -> dict[str, str]:
         observation = self._observation
         label = self._missing_efforts_reason() or "idle"
         if observation and observation.valid:
@@ -217,9 +217,9 @@ class ObserverNode(RobotNode):
         return {
             "observer": label,
             "observer starts": str(observation.restarts if observation else 0),
-            "effort faults": "; ".join(self.faults()),
+            "effort faults": "; ".join(self.input_faults()),
             "collision": ""
-            if super().waiting_for()
+            if super().waiting_reason()
             else str(bool(observation and observation.collision)).lower(),
             "service": self.requests.recording.status,
         }
@@ -235,24 +235,24 @@ class ObserverNode(RobotNode):
 
     def _make_external_efforts(self, robot: RobotContext) -> Compute:
         """Prepare `~/external_efforts`: efforts that the environment exerts on the joints."""
-        return self._make_effort_output(robot, "external", "valid")
+        return self._make_effort_writer(robot, "external", "valid")
 
     def _make_residual(self, robot: RobotContext) -> Compute:
         """Prepare `~/residual`: measured minus modeled effort, through the same filters."""
-        return self._make_effort_output(robot, "residual", "residual_valid")
+        return self._make_effort_writer(robot, "residual", "residual_valid")
 
     def _make_residual_without_friction(self, robot: RobotContext) -> Compute:
         """Prepare `~/residual_without_friction`: the residual of a model without friction."""
-        return self._make_effort_output(robot, "frictionless", "residual_valid")
+        return self._make_effort_writer(robot, "frictionless", "residual_valid")
 
-    def _make_effort_output(self, robot: RobotContext, attribute: str, flag: str) -> Compute:
+    def _make_effort_writer(self, robot: RobotContext, attribute: str, flag: str) -> Compute:
         """Prepare a topic with an attribute of the observation, if its flag is set."""
 
         def efforts(state: State, terms: DynamicsTerms) -> Array | None:
             observation = self.valid_observation(robot, flag)
             return None if observation is None else getattr(observation, attribute)
 
-        return effort_output(robot, efforts)
+        return effort_writer(robot, efforts)
 
     @once_per_state
     def external_wrench(self, robot: RobotContext, state: State) -> Any:
@@ -262,7 +262,7 @@ class ObserverNode(RobotNode):
             return None
         try:
             frame = self.tip_frame(robot)
-        except ValueError:  # reported by waiting_for
+        except ValueError:  # reported by waiting_reason
             return None
         covariance = observation.covariance()
         # lever arm in the units of efforts weighted by their covariance
@@ -297,7 +297,7 @@ class ObserverNode(RobotNode):
                 return None
             try:
                 frame, axes = wrench_frames(self.parameters.changes)
-            except ValueError:  # reported by waiting_for
+            except ValueError:  # reported by waiting_reason
                 return None
             message.header.frame_id = (
                 robot.world_frame if axes is None else robot.model.frame_names[axes]

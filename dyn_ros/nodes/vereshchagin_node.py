@@ -19,8 +19,8 @@ from dyn_ros.msg import AccelerationConstraints, ConstrainedDynamics
 from dyn_ros.srv import SolveConstrainedDynamics
 
 from ..states.joint_states import Rejected
-from .base import command
-from .base.dispatch import Compute, effort_output
+from .base.command_output import CommandOutput, command_parameters
+from .base.dispatch import Compute, effort_writer
 from .base.input_topics import COMMAND_QOS, wrench_subscriptions
 from .base.node_parameters import Spec
 from .base.robot_node import Output, RobotNode, run
@@ -94,7 +94,7 @@ SPECS = (
 )
 
 
-_read_efforts = partial(arrays.vector, field="effort")
+_read_efforts = partial(arrays.read_vector, field="effort")
 """Return the efforts in a message, (nv,), given a robot and the message."""
 TOO_LARGE = (
     "the result is not finite, because the state, the constraints, the efforts or the "
@@ -132,14 +132,14 @@ class VereshchaginNode(RobotNode):
         "frame_classical_acceleration",
     )
     markers = VERESHCHAGIN
-    specs = (*SPECS, *command.specs("constraint_torques"))
+    specs = (*SPECS, *command_parameters("constraint_torques"))
     checks = (
         ([spec.name for spec in PRESET_SPECS], _check_preset),
         (["wrench_frames"], _check_wrench_frames),
     )
 
     def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
-        self.command = command.Command(
+        self.command = CommandOutput(
             self, {"constraint_torques": (self._reads, self._constraint_torques)}
         )
         self.outputs = (
@@ -152,7 +152,9 @@ class VereshchaginNode(RobotNode):
             ),
             self.command.output,
         )
-        self.offers = (Service("~/solve", SolveConstrainedDynamics, self._solve_request),)
+        self.provided_services = (
+            Service("~/solve", SolveConstrainedDynamics, self._solve_request),
+        )
         self._cached_preset = lru_cache(1)(
             lambda robot, changes: acceleration_constraints.from_preset(
                 robot, self.parameters.values
@@ -181,7 +183,7 @@ class VereshchaginNode(RobotNode):
         }
 
     def _latest_input(self, topic: str, robot: RobotContext) -> Any:
-        return self.inputs.numbers(topic, robot, self.parameters.values["input_timeout"])
+        return self.inputs.latest_value(topic, robot, self.parameters.values["input_timeout"])
 
     def _constraints(self, robot: RobotContext) -> Constraints:
         """Return the active constraints; like the methods below, raise a ValueError if missing."""
@@ -201,8 +203,8 @@ class VereshchaginNode(RobotNode):
         topics = dict.fromkeys(self.parameters.values["wrench_topics"])  # unique
         return [self._latest_input(topic, robot) for topic in topics]
 
-    def waiting_for(self) -> str:
-        waiting = super().waiting_for()
+    def waiting_reason(self) -> str:
+        waiting = super().waiting_reason()
         if waiting or self.robot is None or not self.dispatch.subscribed_topics():
             return waiting
         try:
@@ -228,7 +230,7 @@ class VereshchaginNode(RobotNode):
                 terms.g.copy() if gravity else self._received_feedforward(robot),
                 external_forces(robot, self._wrenches(robot), state.q),
             )
-        except ValueError:  # reported by waiting_for
+        except ValueError:  # reported by waiting_reason
             return None
         try:
             return self._solve_for(robot, state.q, state.v, *inputs)
@@ -270,7 +272,7 @@ class VereshchaginNode(RobotNode):
 
     def _make_constraint_torques(self, robot: RobotContext) -> Compute:
         """Prepare `~/constraint_torques`: the torques to send to the joints."""
-        return effort_output(robot, partial(self._constraint_torques, robot))
+        return effort_writer(robot, partial(self._constraint_torques, robot))
 
     def _make_solution(self, robot: RobotContext) -> Compute:
         """Prepare `~/solution`: motion, torques and constraints at one instant."""
@@ -330,7 +332,7 @@ def _make_solution_writer(
     """Return a function that fills a ConstrainedDynamics with solutions for these constraints."""
     message.name = robot.names
     joint_fields = [
-        message_fields.numbers(message, field, len(robot.names))
+        message_fields.array_view(message, field, len(robot.names))
         for field in (
             "acceleration",
             "effort",
@@ -342,13 +344,15 @@ def _make_solution_writer(
     ]
     message_constraints, m = message.constraints, len(constraints.frame)
     message_constraints.frame = list(constraints.frame)
-    message_fields.matrix(message_constraints.directions, 6, m)[:] = constraints.directions
-    message_fields.numbers(message_constraints, "acceleration", m)[:] = constraints.acceleration
+    message_fields.matrix_view(message_constraints.directions, 6, m)[:] = constraints.directions
+    message_fields.array_view(message_constraints, "acceleration", m)[:] = constraints.acceleration
     nu, achieved = (
-        message_fields.numbers(message, field, m) for field in ("nu", "achieved_acceleration")
+        message_fields.array_view(message, field, m) for field in ("nu", "achieved_acceleration")
     )
     message.link = robot.model.tree.body_links
-    link_accelerations = message_fields.matrix(message.link_accelerations, len(message.link), 6)
+    link_accelerations = message_fields.matrix_view(
+        message.link_accelerations, len(message.link), 6
+    )
 
     def write(solution: ConstrainedSolution, q: Array, v: Array, oMf: Array) -> None:
         motion = solution.motion

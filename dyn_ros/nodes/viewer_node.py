@@ -255,7 +255,7 @@ class ViewerNode(PageClient):
             self.session.place(
                 message_fields.pose_numbers(message.pose.pose),
                 header.frame_id,
-                message_fields.nanoseconds(header.stamp),
+                message_fields.stamp_nanoseconds(header.stamp),
             )
 
     def _on_markers(self, topic: str, reader: PatternReader[Any], data: bytes) -> None:
@@ -284,9 +284,9 @@ class ViewerNode(PageClient):
         if DESCRIPTION_PARAMETERS & changed and (
             text := parameter_description(self.parameters.values)
         ):
-            self.take_description(text, "parameter robot_description")
+            self.receive_description(text, "parameter robot_description")
 
-    def use_description(self, text: str) -> None:
+    def replace_robot(self, text: str) -> None:
         tree = read_urdf(text)
         assert self.session is not None
         self.forget_estimate()

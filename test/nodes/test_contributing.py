@@ -146,7 +146,7 @@ def test_the_service_answers(arm):
         "GetGravity": GetInverseDynamics,
     }  # a type that has the same fields
     exec(code, names)
-    [service] = names["offers"]
+    [service] = names["provided_services"]
     values = {
         spec.name: spec.default if isinstance(spec.default, (bool, float, str, list)) else []
         for spec in SPECS

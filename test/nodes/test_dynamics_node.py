@@ -657,10 +657,10 @@ class Node(RobotNode):
             end(self)
         return super().on_activate(state)
 
-    def waiting_for(self):
+    def waiting_reason(self):
         if sys.argv[1] == "timer":
             end(self)
-        return super().waiting_for()
+        return super().waiting_reason()
 
 raise SystemExit(run(Node, "ended", []))
 """

@@ -29,7 +29,7 @@ def test_each_topic_service_and_parameter_is_on_a_page(name):
         names = {
             *node.parameters.specs,
             *(output.topic for output in node.outputs),
-            *(service.name for service in node.offers),
+            *(service.name for service in node.provided_services),
             *(
                 subscription.topic_name.replace(f"/{name}/", "~/")
                 for subscription in node.subscriptions

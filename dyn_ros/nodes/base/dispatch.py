@@ -43,8 +43,8 @@ Compute: TypeAlias = Callable[[State, DynamicsTerms], Any]
 class Output:
     """A topic that a node publishes for each state.
 
-    `make(robot)` returns a function `(state, terms)` for a `RobotContext`, which returns a message
-    or a `Template`, or None if an input is missing. `reads` names the results of
+    `make(robot)` returns a `Compute` for a `RobotContext`: a function `(state, terms)`, which
+    returns a message or a `Template`, or None if an input is missing. `reads` names the results of
     `dyn_ros.all_terms` that it reads from `terms`, and the `STATE_READS` that it reads from
     `state`; a callable is called for each state, and returns None to skip it. A `stamped` message
     has a header, which gets the stamp of the state. `clear()` returns the message to publish when
@@ -69,12 +69,15 @@ class Output:
             )
 
 
-def effort_output(
+def effort_writer(
     robot: RobotContext, read: Callable[[State, DynamicsTerms], Array | None]
 ) -> Compute:
-    """Return a function that writes a vector (nv,) to the efforts of a JointState."""
-    message = message_fields.named(JointState, robot)
-    message.effort = message_fields.zeros(len(robot.names))
+    """Return a `Compute` of a JointState whose efforts are the published rows of a vector (nv,).
+
+    `read(state, terms)` returns the vector, or None if an input is missing.
+    """
+    message = message_fields.create_message(JointState, robot)
+    message.effort = message_fields.zero_field(len(robot.names))
     template = Template(message)
     effort, rows = template.array("effort"), robot.rows
 
@@ -88,10 +91,13 @@ def effort_output(
     return compute
 
 
-def point_output(
+def point_writer(
     robot: RobotContext, read: Callable[[State, DynamicsTerms], Array | None]
 ) -> Compute:
-    """Return a function that writes a point (3,) in the world to a PointStamped."""
+    """Return a `Compute` of a PointStamped with a point (3,) [m] in the world.
+
+    `read(state, terms)` returns the point, or None if an input is missing.
+    """
     message = PointStamped()
 
     def compute(state: State, terms: DynamicsTerms) -> PointStamped | None:
@@ -106,68 +112,82 @@ def point_output(
 
 
 @dataclass(eq=False)
-class _OpenOutput:
-    """An output while its node is configured."""
+class _ConfiguredOutput:
+    """An output of a configured node: its declaration, its publisher and its current `Compute`."""
 
-    output: Output
+    declaration: Output
     publisher: Any
     compute: Compute | None = None  # None without a robot
-    terms: dict[frozenset[str], DynamicsTerms] = field(default_factory=dict)  # key: names of terms
+    # arguments of `compute`, by the names that the output reads
+    terms_of_reads: dict[frozenset[str], DynamicsTerms] = field(default_factory=dict)
+    constant_reads: frozenset[str] | None = field(init=False)  # None if `reads` is a callable
 
     def __post_init__(self) -> None:
-        self._constant_reads = None if callable(self.output.reads) else frozenset(self.output.reads)
+        reads = self.declaration.reads
+        self.constant_reads = None if callable(reads) else frozenset(reads)
 
-    def reads(self) -> frozenset[str] | None:
-        """Return the names of what the output reads for a state; None to skip the state."""
-        if self._constant_reads is not None or not callable(self.output.reads):
-            return self._constant_reads
-        names = self.output.reads()
+    def required_reads(self) -> frozenset[str] | None:
+        """Return the names of what `compute` reads for a state; None to skip the state.
+
+        Call it once for each state, as `Output.reads` may count calls to limit a rate.
+        """
+        if self.constant_reads is not None or not callable(self.declaration.reads):
+            return self.constant_reads
+        names = self.declaration.reads()
         return None if names is None else frozenset(names)
 
     def publish(self, robot: RobotContext, state: State, reads: frozenset[str]) -> bool:
-        """Compute and publish a message; return False if there is none."""
+        """Compute and publish a message with the stamp of a state; return False if there is none.
+
+        `reads` is the result of `required_reads` for the state.
+        """
         assert self.compute is not None
-        terms = self.terms.get(reads)
+        terms = self.terms_of_reads.get(reads)
         if terms is None:
-            terms = self.terms[reads] = DynamicsTerms(robot.data, reads - STATE_READS)
+            terms = self.terms_of_reads[reads] = DynamicsTerms(robot.data, reads - STATE_READS)
         message = self.compute(state, terms)
         if message is None:
             return False
         if isinstance(message, Template):
-            if self.output.stamped:
+            if self.declaration.stamped:
                 message.set_stamp(state.stamp)
             publish_bytes(self.publisher, message.to_bytes())
             return True
-        if self.output.stamped:
+        if self.declaration.stamped:
             stamp = message.header.stamp
             stamp.sec, stamp.nanosec = divmod(state.stamp, 1_000_000_000)
         self.publisher.publish(message)
         return True
 
 
-_DueOutput: TypeAlias = "tuple[_OpenOutput, frozenset[str]]"
-"""An output to publish for a state, and the names of what it reads."""
+_DueOutput: TypeAlias = "tuple[_ConfiguredOutput, frozenset[str]]"
+"""An output to publish for a state, and the names of what it reads.
+
+A list of these is `due_outputs` of a node."""
 
 
 class Dispatch:
-    """The outputs of a node, with their publishers while it is configured."""
+    """The outputs of a node, with their publishers while it is configured.
+
+    `received` is the time at which a state was received, by time.perf_counter [s].
+    """
 
     def __init__(self, node: BaseNode, outputs: Sequence[Output]) -> None:
         self._node, self._outputs = node, outputs
-        self._open_outputs: list[_OpenOutput] = []
-        self._subscribed_outputs: list[_OpenOutput] = []  # updated at `_count_time`
+        self._configured_outputs: list[_ConfiguredOutput] = []
+        self._subscribed_outputs: list[_ConfiguredOutput] = []  # updated at `_count_time`
         self._subscribed_topics: frozenset[str] = frozenset()
-        self._count_time = -math.inf  # s
+        self._count_time = -math.inf  # s, by time.perf_counter
         self.set_max_rate(0.0)
 
     def set_max_rate(self, rate: float) -> None:
-        """Set the maximum rate [Hz]; 0: every state."""
+        """Set the maximum rate [Hz] of outputs without a rate of their own; 0: every state."""
         self._limiter = RateLimiter(rate)
 
     def open(self) -> None:
         """Create the publishers."""
-        self._open_outputs = [
-            _OpenOutput(
+        self._configured_outputs = [
+            _ConfiguredOutput(
                 output,
                 self._node.create_lifecycle_publisher(
                     output.type,
@@ -181,77 +201,82 @@ class Dispatch:
 
     def close(self) -> None:
         """Destroy the publishers."""
-        for entry in self._open_outputs:
-            self._node.destroy_lifecycle_publisher(entry.publisher)
-        self._open_outputs, self._subscribed_outputs, self._count_time = [], [], -math.inf
+        for output in self._configured_outputs:
+            self._node.destroy_lifecycle_publisher(output.publisher)
+        self._configured_outputs, self._subscribed_outputs, self._count_time = [], [], -math.inf
         self._subscribed_topics = frozenset()
 
     def clear(self) -> None:
         """Publish the messages that clear displays, as the node stops."""
-        for entry in self._open_outputs:
-            if entry.output.clear:
-                entry.publisher.publish(entry.output.clear())
+        for output in self._configured_outputs:
+            if output.declaration.clear:
+                output.publisher.publish(output.declaration.clear())
 
-    def make(self, robot: RobotContext) -> list[Compute]:
-        """Return the functions that compute the messages for a robot, as `use` expects them."""
+    def make_computes(self, robot: RobotContext) -> list[Compute]:
+        """Return a `Compute` for each output, in the order of the outputs."""
         return [output.make(robot) for output in self._outputs]
 
-    def use(self, computes: Sequence[Compute] | None) -> None:
-        """Compute messages with these functions; None if there is no robot."""
+    def set_computes(self, computes: Sequence[Compute] | None) -> None:
+        """Use the result of `make_computes` from now on; None if there is no robot."""
         self._count_time = -math.inf
-        for k, entry in enumerate(self._open_outputs):
-            entry.compute = computes[k] if computes else None
-            entry.terms = {}
+        for k, output in enumerate(self._configured_outputs):
+            output.compute = computes[k] if computes else None
+            output.terms_of_reads = {}
 
     def subscribed_topics(self) -> list[str]:
         """Return the topics that have subscribers now."""
         return [
-            entry.output.topic
-            for entry in self._open_outputs
-            if entry.publisher.get_subscription_count()
+            output.declaration.topic
+            for output in self._configured_outputs
+            if output.publisher.get_subscription_count()
         ]
 
-    def recently_subscribed_topics(self, now: float) -> frozenset[str]:
-        """Return the topics with subscribers at a time [s], at most 5 ms old."""
-        self._count_subscribers(now)
+    def recently_subscribed_topics(self, received: float) -> frozenset[str]:
+        """Return the topics that had subscribers when last counted, at most 5 ms earlier."""
+        self._count_subscribers(received)
         return self._subscribed_topics
 
-    def _count_subscribers(self, now: float) -> None:
-        if not 0.0 <= now - self._count_time < SUBSCRIBER_COUNT_INTERVAL:
-            self._count_time = now
+    def _count_subscribers(self, received: float) -> None:
+        """Update the outputs with subscribers, unless this was done less than 5 ms earlier."""
+        if not 0.0 <= received - self._count_time < SUBSCRIBER_COUNT_INTERVAL:
+            self._count_time = received
             self._subscribed_outputs = [
-                entry
-                for entry in self._open_outputs
-                if entry.compute and subscription_count(entry.publisher)
+                output
+                for output in self._configured_outputs
+                if output.compute and subscription_count(output.publisher)
             ]
             self._subscribed_topics = frozenset(
-                entry.output.topic for entry in self._subscribed_outputs
+                output.declaration.topic for output in self._subscribed_outputs
             )
 
-    def admits_state(self, now: float) -> bool:
-        """Count a state received at a time [s]; return True if `max_rate` admits it."""
-        self._node.report.count.states += 1
-        return self._node.active and self._limiter.admit(now)
+    def count_and_admit(self, received: float) -> bool:
+        """Count a state; return True if the node is active and `max_rate` admits the state.
 
-    def due(self, now: float, is_admitted: bool) -> list[_DueOutput]:
-        """Return the outputs to publish for a state received at a time [s].
+        Call it once for each state: a state that is admitted delays the next one.
+        """
+        self._node.report.count.states += 1
+        return self._node.active and self._limiter.admit(received)
+
+    def due_outputs(self, received: float, is_admitted: bool) -> list[_DueOutput]:
+        """Return the outputs to publish for a state; call it once for each state.
 
         If `max_rate` does not admit the state, only outputs with a rate of their own are due.
         """
         if not self._node.active:
             return []
-        self._count_subscribers(now)
+        self._count_subscribers(received)
         return [
-            (entry, reads)
-            for entry in self._subscribed_outputs
-            if (is_admitted or entry.output.has_rate) and (reads := entry.reads()) is not None
+            (output, reads)
+            for output in self._subscribed_outputs
+            if (is_admitted or output.declaration.has_rate)
+            and (reads := output.required_reads()) is not None
         ]
 
-    def publish(self, robot: RobotContext, state: State, due: Sequence[_DueOutput]) -> None:
-        """Compute and publish outputs that are due; count the messages and the time."""
+    def publish(self, robot: RobotContext, state: State, due_outputs: Sequence[_DueOutput]) -> None:
+        """Compute and publish the `due_outputs` of a state; count the messages and the time."""
         started, count = time.perf_counter(), self._node.report.count
-        for entry, reads in due:
-            count.published += entry.publish(robot, state, reads)
+        for output, reads in due_outputs:
+            count.published += output.publish(robot, state, reads)
         duration = time.perf_counter() - started
         count.compute_time += duration
         count.max_compute_time = max(count.max_compute_time, duration)
@@ -267,31 +292,34 @@ def _split_reads(reads: tuple[frozenset[str], ...]) -> tuple[frozenset[str], tup
 def process_state(nodes: Sequence[Any], robot: RobotContext, received: float) -> None:
     """Publish the outputs of nodes in one process for the latest state of their robot.
 
-    The first node owns the robot; the others publish only if it is active. Nodes whose
-    `on_state_reads` is not None get every state, before outputs are computed.
+    The first node owns the robot; the others publish only if it is active. `on_state` of nodes
+    whose `required_state_reads` is not None is called with every state, before outputs are
+    computed. `received` is the time at which the state was received, by time.perf_counter [s].
     """
     source = nodes[0]
-    is_admitted = source.dispatch.admits_state(received)
-    due, observing = [], []
+    is_admitted = source.dispatch.count_and_admit(received)
+    due_nodes, observing_nodes = [], []  # (node, its due outputs), (node, names of `STATE_READS`)
     if source.active:
         for node in nodes:
-            node_admits = is_admitted and (node is source or node.dispatch.admits_state(received))
-            outputs = node.dispatch.due(received, node_admits)
+            node_admits = is_admitted and (
+                node is source or node.dispatch.count_and_admit(received)
+            )
+            outputs = node.dispatch.due_outputs(received, node_admits)
             if outputs:
-                due.append((node, outputs))
+                due_nodes.append((node, outputs))
         for node in nodes:
             if node.active:
-                reads = node.on_state_reads(received)
+                reads = node.required_state_reads(received)
                 if reads is not None:
-                    observing.append((node, reads))
+                    observing_nodes.append((node, reads))
     state_reads, term_names = _split_reads(
-        tuple([reads for _, outputs in due for _, reads in outputs])
+        tuple([reads for _, outputs in due_nodes for _, reads in outputs])
     )
-    if observing:
-        state_reads = state_reads.union(*[reads for _, reads in observing])
+    if observing_nodes:
+        state_reads = state_reads.union(*[reads for _, reads in observing_nodes])
     state = robot.begin_state(received, state_reads)
-    for node, _ in observing:
+    for node, _ in observing_nodes:
         node.guard("state", node.on_state, robot, state)
     robot.compute(state, term_names)
-    for node, outputs in due:
+    for node, outputs in due_nodes:
         node.guard("publish", node.dispatch.publish, robot, state, outputs)

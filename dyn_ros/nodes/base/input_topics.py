@@ -26,14 +26,17 @@ Subscription: TypeAlias = tuple[Any, Converter, QoSProfile]
 
 
 class InputTopic:
-    """The latest message of a topic, converted for a robot."""
+    """The latest message of a topic, converted for a robot.
+
+    `input_time` is the current time [s] by `BaseNode.input_time`.
+    """
 
     def __init__(self, name: str, convert: Converter) -> None:
         self.name = name
         self._convert = convert
-        self._robot: RobotContext | None = None  # the robot for which `_numbers` were converted
+        self._robot: RobotContext | None = None  # the robot for which `_value` was converted
         self._message: Any = None
-        self._numbers: Any = None
+        self._value: Any = None
         self._received = 0.0
 
     def set_converter(self, convert: Converter) -> None:
@@ -41,26 +44,29 @@ class InputTopic:
         if convert != self._convert:
             self._convert, self._robot = convert, None
 
-    def receive(self, robot: RobotContext | None, message: Any, now: float) -> None:
-        """Convert a message received at a time [s]; keep the previous one if it is invalid."""
+    def receive(self, robot: RobotContext | None, message: Any, input_time: float) -> None:
+        """Convert a message that is received now; keep the previous one if it is invalid."""
         if robot is None:
             raise Rejected("there is no robot yet")
-        self._numbers = self._convert(robot, message)
-        self._robot, self._message, self._received = robot, message, now
+        self._value = self._convert(robot, message)
+        self._robot, self._message, self._received = robot, message, input_time
 
-    def numbers(self, robot: RobotContext, now: float, timeout: float) -> Any:
-        """Return the converted message; raise `Rejected` if it is missing, too old or invalid."""
+    def latest_value(self, robot: RobotContext, input_time: float, timeout: float) -> Any:
+        """Return the converted message; raise `Rejected` if it is missing, too old or invalid.
+
+        It is too old after `timeout` [s]; 0: never.
+        """
         if self._message is None:
             raise Rejected(f"no message received on {self.name}")
         if (
-            timeout and not 0.0 <= now - self._received <= timeout
-        ):  # negative: the clock was set back
+            timeout and not 0.0 <= input_time - self._received <= timeout
+        ):  # a negative age: the clock was set back
             raise Rejected(
                 f"the last message on {self.name} is older than input_timeout, {timeout:g} s"
             )
         if self._robot is not robot:
-            self._numbers, self._robot = self._convert(robot, self._message), robot
-        return self._numbers
+            self._value, self._robot = self._convert(robot, self._message), robot
+        return self._value
 
 
 class InputTopics:
@@ -98,11 +104,11 @@ class InputTopics:
             self._node.subscribe(kind, topic, partial(self._receive, input_topic), qos)
 
     def _receive(self, topic: InputTopic, message: Any) -> None:
-        topic.receive(self._node.robot, message, self._node.now())
+        topic.receive(self._node.robot, message, self._node.input_time())
 
-    def numbers(self, topic: str, robot: RobotContext, timeout: float) -> Any:
-        """Return the converted latest message of a topic, see `InputTopic.numbers`."""
-        return self._topics[topic].numbers(robot, self._node.now(), timeout)
+    def latest_value(self, topic: str, robot: RobotContext, timeout: float) -> Any:
+        """Return the converted latest message of a topic, see `InputTopic.latest_value`."""
+        return self._topics[topic].latest_value(robot, self._node.input_time(), timeout)
 
 
 def wrench_subscriptions(

@@ -143,7 +143,10 @@ class Report:
 class BaseNode(LifecycleNode):
     """A lifecycle node that subscribes to a robot's description, joint states and odometry.
 
-    A subclass implements `open`, `close`, `use_description`, `on_joint_states`, `on_odometry` and
+    `start` configures and activates it; while it is configured, it subscribes to these topics, and
+    passes them to the hooks. Exceptions in callbacks are logged and counted, see `guard`.
+
+    A subclass implements `open`, `close`, `replace_robot`, `on_joint_states`, `on_odometry` and
     `diagnose`; it extends `accept_parameters` and `parameters_changed`. The values of its `specs`
     are in `self.parameters.values`. If `listens`, it subscribes to the robot's topics; otherwise,
     another node in its process does.
@@ -164,7 +167,9 @@ class BaseNode(LifecycleNode):
                 "`ros2 lifecycle list` with the node's name lists the available ones",
             ),
         )
-        self.members: list[BaseNode] = []  # the other nodes in the process of this one
+        self.members: list[
+            BaseNode
+        ] = []  # other nodes of this process, which `start` starts after this one
         self._has_robot_topics = listens
         self._active = self._is_configured = False
         self._subscriptions_of_topic: dict[str, Any] = {}
@@ -201,8 +206,8 @@ class BaseNode(LifecycleNode):
     def close(self) -> None:
         """Remove what `open` created."""
 
-    def use_description(self, text: str) -> None:
-        """Replace the robot; raise an exception if the description is invalid."""
+    def replace_robot(self, text: str) -> None:
+        """Use the robot of a description (URDF); raise an exception if it is invalid."""
 
     def on_joint_states(self, data: bytes) -> None:
         """Process serialized joint states; raise `Rejected` if they cannot be used."""
@@ -212,6 +217,9 @@ class BaseNode(LifecycleNode):
 
     def diagnose(self, busy: str = "") -> None:
         """Publish diagnostics; `busy` describes an operation in progress, such as compiling."""
+
+    def on_stop(self) -> None:
+        """Process the end of publishing, when an active node is deactivated or shut down."""
 
     def accept_parameters(self, values: Mapping[str, Any], changed: Set[str]) -> None:
         """Raise a ValueError with the reason to reject a change of parameters."""
@@ -247,7 +255,7 @@ class BaseNode(LifecycleNode):
             if self._has_robot_topics:
                 self._subscribe_to_robot()
                 if text:
-                    self.take_description(text, "parameter robot_description")
+                    self.receive_description(text, "parameter robot_description")
         except Exception as error:
             self._close()
             self.fail("configure", error)
@@ -255,34 +263,38 @@ class BaseNode(LifecycleNode):
         return super().on_configure(state)
 
     def on_activate(self, state: Any) -> TransitionCallbackReturn:
+        """Publish and answer requests from now on."""
         self._active = True
         return super().on_activate(state)
 
     def on_deactivate(self, state: Any) -> TransitionCallbackReturn:
+        """Stop publishing; subscriptions and the robot stay."""
         self._stop()
         return super().on_deactivate(state)
 
     def on_cleanup(self, state: Any) -> TransitionCallbackReturn:
+        """Remove what `on_configure` created."""
         self._close()
         return super().on_cleanup(state)
 
     def on_shutdown(self, state: Any) -> TransitionCallbackReturn:
+        """Remove what `on_configure` created."""
         self._close()
         return super().on_shutdown(state)
 
     def on_error(self, state: Any) -> TransitionCallbackReturn:
+        """Remove what `on_configure` created, after an exception in a transition."""
         self._close()
         return super().on_error(state)
 
-    def stopped(self) -> None:
-        """Process the end of publishing, when the node is deactivated or shut down."""
-
     def _stop(self) -> None:
+        """Call `on_stop` once if the node is active."""
         if self._active:
             self._active = False
-            self.stopped()
+            self.on_stop()
 
     def _close(self) -> None:
+        """Stop, call `close`, and remove all subscriptions and the description."""
         self._stop()
         self._is_configured = False
         self.close()
@@ -311,26 +323,31 @@ class BaseNode(LifecycleNode):
         )
 
     def unsubscribe(self, topic: str) -> None:
+        """Remove the subscription that `subscribe` made for a topic."""
         self.destroy_subscription(self._subscriptions_of_topic.pop(topic))
 
     def _subscribe_to_robot(self) -> None:
+        """Subscribe to robot_description, to joint_states as bytes, and to odom."""
         self.subscribe(
             String,
             "robot_description",
-            lambda message: self.take_description(message.data, "topic robot_description"),
+            lambda message: self.receive_description(message.data, "topic robot_description"),
             DESCRIPTION_QOS,
         )
         qos = QoSProfile(depth=self.state_queue_depth, reliability=ReliabilityPolicy.BEST_EFFORT)
         self.subscribe(JointState, "joint_states", self.on_joint_states, qos, raw=True)
         self.subscribe(Odometry, "odom", self.on_odometry, qos)
 
-    def take_description(self, text: str, source: str) -> None:
-        """Use a description from a source; if it is invalid, keep the current robot."""
+    def receive_description(self, text: str, source: str) -> None:
+        """Use a description (URDF) and remember it; if it is invalid, log it and keep the robot.
+
+        `source` names the topic or parameter in the log.
+        """
         self.latest_description = text
         if self.description == text:
             return
         try:
-            self.use_description(text)
+            self.replace_robot(text)
         except Exception as error:
             consequence = (
                 "keeping the current robot" if self.description else "there is no robot yet"
@@ -342,10 +359,11 @@ class BaseNode(LifecycleNode):
     def stamp(self, message: Any) -> int:
         """Return the stamp of a message [ns], or the current time if it has none."""
         return (
-            message_fields.nanoseconds(message.header.stamp) or self.get_clock().now().nanoseconds
+            message_fields.stamp_nanoseconds(message.header.stamp)
+            or self.get_clock().now().nanoseconds
         )
 
-    def now(self) -> float:
+    def input_time(self) -> float:
         """Return the time [s] for the age of inputs: the simulated time if the node uses it."""
         clock: Any = self.get_clock()
         if clock.ros_time_is_active:

@@ -22,7 +22,7 @@ from ..messages import message_fields
 from ..messages.serialized_messages import deserialized
 from ..robot import RobotContext, SettingError, State
 from ..robot.context import UnknownPosition
-from .command import Command
+from .command_output import CommandOutput
 from .dispatch import Compute, Dispatch, process_state
 from .dispatch import Output as Output
 from .input_topics import InputTopics
@@ -41,26 +41,34 @@ Check: TypeAlias = "tuple[Iterable[str], Callable[[RobotContext, Mapping[str, An
 class RobotNode(BaseNode):
     """A lifecycle node that computes messages from the state of one robot.
 
+    The robot is a `RobotContext`, made from the latest valid description and the parameters. Joint
+    states and odometry are collected to states; for each state that is complete, `process_state`
+    publishes the outputs that have subscribers. Services answer with the robot and the latest
+    state.
+
     A subclass defines class attributes: `kernels` (names of the public functions that it calls,
     compiled at configure), `batch_kernels` (functions that it calls for batches), `outputs`,
-    `offers` (its services), `markers` (the kinds that `~/markers` shows) and, for parameters of its
-    own, `specs` and `checks`. If it publishes `~/command`, it sets `command` before it calls this
-    initializer. A `source` is another node in this process, which owns the parameters and topics of
-    the robot; this node then uses its robot and states.
+    `provided_services` (its services), `markers` (the kinds that `~/markers` shows) and, for
+    parameters of its own, `specs` and `checks`. If it publishes `~/command`, it sets `command`
+    before it calls this initializer. A `source` is another node in this process, which owns the
+    parameters and topics of the robot; this node then uses its robot and states.
     """
 
     kernels: tuple[str, ...] = ()
     batch_kernels: tuple[str, ...] = ()
     outputs: tuple[Output, ...] = ()
-    offers: tuple[Service, ...] = ()
+    provided_services: tuple[Service, ...] = ()
     markers: ClassVar[tuple[MarkerKind, ...]] = ()
-    command: Command | None = None
+    command: CommandOutput | None = None
     checks: tuple[Check, ...] = ()
 
     def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
+        # everything that hooks and parameters use is set before `super().__init__`, which declares
+        # the parameters; outputs, checks and specs depend on `markers` and `command`
         self.source = source or self
-        self.nodes: list[RobotNode] = [self]  # all nodes that use the robot of this node
-        self._robot: RobotContext | None = None
+        # this node and its `members`, in the order in which they publish for a state
+        self.robot_users: list[RobotNode] = [self]
+        self._robot: RobotContext | None = None  # of the source; None in its `members`
         self._is_compiled_for_mimic = False
         # result of `_build_robot` for parameters that are being set
         self._candidate: tuple[RobotContext, list[list[Compute]]] | None = None
@@ -68,7 +76,7 @@ class RobotNode(BaseNode):
         self.payloads: dict[str, tuple] = {}  # shared by successive RobotContexts
         # serialized; one for each list of names, by `MessageCollector.name_list`, newest last
         self._latest_joint_states: dict[int, bytes] = {}
-        self._latest_name_list = -1  # newest key of `_latest_joint_states`
+        self._latest_name_list = -1  # newest key of `_latest_joint_states`; -1: none yet
         self._earlier_positions: dict[str, float] = {}  # received before the current robot
         self._awaited_joints: Sequence[str] = ()  # joints to lock whose positions are unknown
         self._markers = Markers(self, self.markers)
@@ -86,7 +94,7 @@ class RobotNode(BaseNode):
                 ),
             )
         if self.command:
-            self.checks = ((["command_scale"], self.command.scales), *self.checks)
+            self.checks = ((["command_scale"], self.command.scale_factors), *self.checks)
         self.checks = (
             ([spec.name for spec in self._markers.specs], self._markers.check),
             *self.checks,
@@ -99,13 +107,14 @@ class RobotNode(BaseNode):
             **kwargs,
         )
         if source:
-            source.nodes.append(self)
+            source.robot_users.append(self)
             source.members.append(self)
         self.dispatch = Dispatch(self, self.outputs)
         self.dispatch.set_max_rate(self.parameters.values["max_rate"])
 
     @classmethod
     def all_specs(cls) -> list[Spec]:
+        """Return the parameters of the robot, of this class and of its markers."""
         return [*SPECS, *cls.specs, *Markers.specs_of(cls.markers)]
 
     @property
@@ -116,6 +125,7 @@ class RobotNode(BaseNode):
     # --- lifecycle
 
     def open(self) -> None:
+        """Load kernels; create the publishers, the services and the further subscriptions."""
         if self.kernels:
             load_kernels(self, self.kernels, self.batch_kernels)
         self.dispatch.set_max_rate(self.parameters.values["max_rate"])
@@ -124,13 +134,14 @@ class RobotNode(BaseNode):
             defer_responses(
                 self.create_service(service.type, service.name, service_callback(self, service))
             )
-            for service in self.offers
+            for service in self.provided_services
         ]
         self.inputs.listen(self.required_inputs(self.parameters.values))
         if self.robot:
-            self.dispatch.use(self.dispatch.make(self.robot))
+            self.dispatch.set_computes(self.dispatch.make_computes(self.robot))
 
     def close(self) -> None:
+        """Remove what `open` created; the source also removes the robot from all its users."""
         self.dispatch.close()
         for server in self._service_servers:
             self.destroy_service(server)
@@ -140,16 +151,18 @@ class RobotNode(BaseNode):
             self._robot, self._awaited_joints = None, ()
             self._latest_joint_states.clear()
             self._earlier_positions.clear()
-            for node in self.nodes:
-                node.dispatch.use(None)
+            for node in self.robot_users:
+                node.dispatch.set_computes(None)
 
     def on_activate(self, state: Any) -> TransitionCallbackReturn:
+        """Publish and answer requests from now on."""
         self.get_logger().info(
             "active" if self.robot else "active, waiting for the topic robot_description"
         )
         return super().on_activate(state)
 
-    def stopped(self) -> None:
+    def on_stop(self) -> None:
+        """Log that `~/command` stops, and clear displays."""
         if self.command:
             self.command.stop("the node is not active")
         self.dispatch.clear()
@@ -169,6 +182,11 @@ class RobotNode(BaseNode):
                     check(robot, values)
 
     def _build_candidate(self, values: Mapping[str, Any], changed: Set[str]) -> None:
+        """Build the robot from the description in the parameters, if they change it.
+
+        Otherwise, build it from the latest description, or from the last valid one; raise the error
+        that concerns a changed parameter. With a robot, any error is raised.
+        """
         if DESCRIPTION_PARAMETERS & changed:
             text = parameter_description(values)
             if text:
@@ -182,37 +200,40 @@ class RobotNode(BaseNode):
                     return
                 except ValueError as build_error:
                     errors.append(build_error)
-        for error in reversed(errors):
-            if self.robot or isinstance(error, SettingError) and error.parameter in changed:
+        for error in reversed(errors):  # the description of the current robot comes first
+            if self._robot or isinstance(error, SettingError) and error.parameter in changed:
                 raise error
 
     def parameters_changed(self, changed: Set[str]) -> None:
+        """Apply changed parameters; use the robot that `accept_parameters` has built for them."""
         self.dispatch.set_max_rate(self.parameters.values["max_rate"])
         if self._is_configured:
             self.inputs.listen(self.required_inputs(self.parameters.values))
         if self._candidate and self._is_configured:
             self._awaited_joints = ()
-            self._replace_robot(*self._candidate)
+            self._set_robot(*self._candidate)
             self.latest_description = self.description = self._candidate[0].description
         self._candidate = None
 
-    def use_description(self, text: str) -> None:
+    def replace_robot(self, text: str) -> None:
+        """Use the robot of a description (URDF); raise an exception if it is invalid."""
         self._awaited_joints = ()
         try:
             candidate = self._build_robot(text, self.parameters.values)
         except UnknownPosition as error:
             self._awaited_joints = error.names
             raise
-        self._replace_robot(*candidate)
+        self._set_robot(*candidate)
 
-    def _positions(self) -> dict[str, float]:
-        """Return the latest position of each joint; locked joints keep their positions."""
+    def _collect_positions(self) -> dict[str, float]:
+        """Return the latest position of each joint [rad, m]; locked joints keep theirs."""
         return {
-            **self._received_positions(),
+            **self._decode_positions(),
             **(self._robot.locked_positions if self._robot else {}),
         }
 
-    def _received_positions(self) -> dict[str, float]:
+    def _decode_positions(self) -> dict[str, float]:
+        """Return the latest received position of each joint [rad, m], by name."""
         positions = dict(self._earlier_positions)
         for data in self._latest_joint_states.values():
             message = deserialized(data, JointState)
@@ -222,43 +243,50 @@ class RobotNode(BaseNode):
         return positions
 
     def _remember_joint_states(self, name_list: int, data: bytes) -> None:
-        """Store valid joint states; use a description that has waited for their positions."""
+        """Store joint states with a new list of names, or an earlier one, as the newest ones.
+
+        Then use a description that has waited for their positions.
+        """
         self._latest_joint_states.pop(name_list, None)
         self._latest_name_list = name_list
         if len(self._latest_joint_states) >= MAX_NAME_LISTS:
             self._latest_joint_states.clear()
         self._latest_joint_states[name_list] = data
-        if self._awaited_joints and self._positions().keys() >= set(self._awaited_joints):
+        if self._awaited_joints and self._collect_positions().keys() >= set(self._awaited_joints):
             self._awaited_joints = ()
-            self.take_description(self.latest_description, "robot_description")
+            self.receive_description(self.latest_description, "robot_description")
 
     def _build_robot(
         self,
         text: str,
         values: Mapping[str, Any],
     ) -> tuple[RobotContext, list[list[Compute]]]:
-        """Return a robot and, for each node, the functions that compute its outputs."""
+        """Return a robot and, for each of `robot_users`, the functions that compute its outputs.
+
+        Compiles kernels for mimic joints when the first robot has some.
+        """
         robot = RobotContext(
             text,
             values,
             lambda reason: self.report.log("stamps", reason),
             self.payloads,
-            self._positions(),
+            self._collect_positions(),
         )
         if self._robot and robot.collector.needs_odometry:
             robot.odometry_frame = self._robot.odometry_frame
         if 0 in robot.model.nvs and not self._is_compiled_for_mimic:
-            for node in self.nodes:
+            for node in self.robot_users:
                 load_kernels(node, node.kernels, node.batch_kernels, coupled=True)
             self._is_compiled_for_mimic = True
-        return robot, [node.dispatch.make(robot) for node in self.nodes]
+        return robot, [node.dispatch.make_computes(robot) for node in self.robot_users]
 
-    def _replace_robot(self, robot: RobotContext, computes: Sequence[Sequence[Compute]]) -> None:
-        self._earlier_positions = self._received_positions()
+    def _set_robot(self, robot: RobotContext, computes: Sequence[Sequence[Compute]]) -> None:
+        """Use a result of `_build_robot` from now on; log the robot and its warnings."""
+        self._earlier_positions = self._decode_positions()
         self._latest_joint_states.clear()  # each robot numbers the lists of names itself
         self._robot = robot
-        for node, node_computes in zip(self.nodes, computes):
-            node.dispatch.use(node_computes)
+        for node, node_computes in zip(self.robot_users, computes):
+            node.dispatch.set_computes(node_computes)
         for warning in robot.model.warnings[:10]:
             self.get_logger().warning(f"robot_description: {warning}")
         for warning in robot.rejected_payloads:
@@ -279,14 +307,22 @@ class RobotNode(BaseNode):
         """Return the topics that the parameters require, see `InputTopics.listen`."""
         return {}
 
-    def on_state_reads(self, now: float) -> Iterable[str] | None:
-        """Return the `STATE_READS` of `on_state` at a time [s]; None: `on_state` is not called."""
+    def required_state_reads(self, received: float) -> Iterable[str] | None:
+        """Return which of "effort" and "acceleration" `on_state` needs; None if it is not called.
+
+        It is called once for each state, `received` at a time by time.perf_counter [s].
+        """
         return None
 
     def on_state(self, robot: RobotContext, state: State) -> None:
         """Process a state before outputs are computed, also if `max_rate` skips it."""
 
     def on_joint_states(self, data: bytes) -> None:
+        """Collect serialized joint states; process the state that they complete, if any.
+
+        Only the source receives them. Messages that the compiled collector cannot decode are read
+        by rclpy. Their data are kept, as `locked_joints` may need the latest positions.
+        """
         received = time.perf_counter()
         self.report.count.messages += 1
         robot = self._robot
@@ -302,16 +338,18 @@ class RobotNode(BaseNode):
                 self.stamp(message),
             )
         name_list = collector.name_list[0]
+        # the usual case, without further calls: the same names as in the last message
         if name_list == self._latest_name_list and not self._awaited_joints:
             self._latest_joint_states[name_list] = data
         else:
             self._remember_joint_states(name_list, data)
         if robot and reception is Reception.NEW_STATE:
-            process_state(self.nodes, robot, received)
+            process_state(self.robot_users, robot, received)
 
     def on_odometry(self, message: Odometry) -> None:
+        """Collect the motion of a moving base; process the state that it completes, if any."""
         received = time.perf_counter()
-        robot = self.robot
+        robot = self._robot
         if robot is None or not robot.collector.needs_odometry:
             return
         reception = robot.collector.odometry(
@@ -322,11 +360,11 @@ class RobotNode(BaseNode):
         )
         robot.odometry_frame = message.header.frame_id
         if reception is Reception.NEW_STATE:
-            process_state(self.nodes, robot, received)
+            process_state(self.robot_users, robot, received)
 
     # --- diagnostics
 
-    def waiting_for(self) -> str:
+    def waiting_reason(self) -> str:
         """Return the reason why outputs are not published, or an empty string."""
         if not self.source.active:
             return (
@@ -350,25 +388,26 @@ class RobotNode(BaseNode):
             return "no state received in the last second"
         return ""
 
-    def faults(self) -> Sequence[str]:
+    def input_faults(self) -> Sequence[str]:
         """Return what is wrong with inputs while outputs are published."""
         return ()
 
-    def details(self) -> dict[str, str]:
+    def diagnostic_values(self) -> dict[str, str]:
         """Return further values for the diagnostics."""
         return {}
 
     def diagnose(self, busy: str = "") -> None:
+        """Publish diagnostics and log what the node waits for; `busy` as in `BaseNode`."""
         count, robot = self.report.count, self.robot
-        waiting = self.waiting_for() if self.active and not busy else ""
+        waiting = self.waiting_reason() if self.active and not busy else ""
         # if all nodes of a process wait for the same, only the source logs it
-        is_logged_here = self.source is self or RobotNode.waiting_for(self.source) != waiting
+        is_logged_here = self.source is self or RobotNode.waiting_reason(self.source) != waiting
         self.report.log_waiting(waiting if is_logged_here else "")
         problem = waiting
         if not self.active:
             problem = busy or self.state_label
         elif not waiting and not busy:
-            problem = "; ".join(self.faults())
+            problem = "; ".join(self.input_faults())
         seconds = max(time.monotonic() - count.since, 1e-3)
         age = float("inf")
         if robot and robot.collector.stamp > 0:
@@ -392,10 +431,12 @@ class RobotNode(BaseNode):
                 "compute time, mean [us]": f"{1e6 * count.compute_time / max(count.states, 1):.1f}",
                 "compute time, longest [us]": f"{1e6 * count.max_compute_time:.1f}",
                 **(
-                    self.command.details(waiting or ("" if self.active else self.state_label))
+                    self.command.diagnostic_values(
+                        waiting or ("" if self.active else self.state_label)
+                    )
                     if self.command
                     else {}
                 ),
-                **self.details(),
+                **self.diagnostic_values(),
             },
         )

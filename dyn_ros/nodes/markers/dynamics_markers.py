@@ -75,7 +75,7 @@ def wrench(topics: str, timeout: str, node: Any, robot: RobotContext, style: Mar
         values, latest = node.parameters.values, {}
         for id, topic in enumerate(values[topics]):
             with suppress(ValueError):  # it is missing or too old
-                latest[id] = node.inputs.numbers(topic, robot, values[timeout])
+                latest[id] = node.inputs.latest_value(topic, robot, values[timeout])
         if not latest:
             return screws.hide()
         wrenches = latest.values()

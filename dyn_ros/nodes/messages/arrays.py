@@ -19,8 +19,12 @@ from ...states.joint_states import Rejected, abbreviate_names, find_duplicates
 from ..robot import RobotContext, State
 
 
-def vector(robot: RobotContext, message: Any, field: str) -> Array:
-    """Return a vector (nv,) from the fields `name` and `field`; omitted values are zero."""
+def read_vector(robot: RobotContext, message: Any, field: str) -> Array:
+    """Return a vector (nv,) from the fields `name` and `field` of a message.
+
+    Values of omitted names are zero. Raises `Rejected` if a name is unknown or duplicate, or a
+    value is not finite.
+    """
     names: Sequence[str] = message.name
     values: Sequence[float] = getattr(message, field)
     if len(values) != len(names):
@@ -41,12 +45,12 @@ def vector(robot: RobotContext, message: Any, field: str) -> Array:
     return result
 
 
-def velocity(state: State) -> Array:
+def velocity_or_zeros(state: State) -> Array:
     """Return the velocities of a state, (nv,); zeros if one is unknown."""
     return np.zeros_like(state.velocities) if state.unknown else state.velocities
 
 
-def numbers(values: Array, valid: bool = True) -> array.array[float]:
+def to_float64_field(values: Array, valid: bool = True) -> array.array[float]:
     """Return values as a float64[] field, row-major; raise `Rejected` if one is not finite.
 
     If not `valid`, the field is NaN.
@@ -62,11 +66,11 @@ def numbers(values: Array, valid: bool = True) -> array.array[float]:
 
 
 def set_matrix(message: Matrix, values: Array, valid: bool = True) -> None:
-    """Fill a dyn_ros/Matrix from an ndarray (rows, cols); `valid` as for `numbers`."""
+    """Fill a dyn_ros/Matrix from an ndarray (rows, cols); `valid` as for `to_float64_field`."""
     message.rows, message.cols = values.shape
-    message.data = numbers(values, valid)
+    message.data = to_float64_field(values, valid)
 
 
 def set_tensor(message: Tensor3, values: Array) -> None:
     """Fill a dyn_ros/Tensor3 from an ndarray (n, m, k)."""
-    message.shape, message.data = values.shape, numbers(values)
+    message.shape, message.data = values.shape, to_float64_field(values)

@@ -21,32 +21,32 @@ from dyn_ros.msg import Matrix
 from ..robot import RobotContext
 
 
-def numbers(message: Any, field: str, size: int) -> Array:
-    """Resize a float64[] field and return an ndarray that shares its memory.
+def array_view(message: Any, field: str, size: int) -> Array:
+    """Set a float64[] field to zeros, and return an ndarray (size,) that shares its memory.
 
     Filling the array takes much less time than assigning to the field, which checks or copies.
     """
-    setattr(message, field, zeros(size))
+    setattr(message, field, zero_field(size))
     return np.frombuffer(getattr(message, field))
 
 
-def zeros(size: int) -> array.array[float]:
-    """Return zeros as the value of a float64[] field."""
+def zero_field(size: int) -> array.array[float]:
+    """Return a number of zeros as the value of a float64[] field."""
     return array.array("d", bytes(8 * size))
 
 
-def resize(message: Matrix, rows: int, cols: int) -> None:
+def resize_matrix(message: Matrix, rows: int, cols: int) -> None:
     """Resize a dyn_ros/Matrix and fill it with zeros."""
-    message.rows, message.cols, message.data = rows, cols, zeros(rows * cols)
+    message.rows, message.cols, message.data = rows, cols, zero_field(rows * cols)
 
 
-def matrix(message: Matrix, rows: int, cols: int) -> Array:
-    """Resize a dyn_ros/Matrix and return an ndarray (rows, cols) that shares its memory."""
+def matrix_view(message: Matrix, rows: int, cols: int) -> Array:
+    """Set a dyn_ros/Matrix to zeros, and return an ndarray (rows, cols) that shares its memory."""
     message.rows, message.cols = rows, cols
-    return numbers(message, "data", rows * cols).reshape(rows, cols)
+    return array_view(message, "data", rows * cols).reshape(rows, cols)
 
 
-def named(message_type: Any, robot: RobotContext) -> Any:
+def create_message(message_type: Any, robot: RobotContext) -> Any:
     """Return a new message with the frame_id and the names of the rows that `robot` publishes."""
     message = message_type()
     message.header.frame_id = robot.frame_id
@@ -54,7 +54,7 @@ def named(message_type: Any, robot: RobotContext) -> Any:
     return message
 
 
-def nanoseconds(stamp: Time) -> int:
+def stamp_nanoseconds(stamp: Time) -> int:
     """Convert a builtin_interfaces/Time to nanoseconds."""
     return stamp.sec * 1_000_000_000 + stamp.nanosec
 

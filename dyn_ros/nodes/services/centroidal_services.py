@@ -28,7 +28,7 @@ def get_com_jacobian(robot: RobotContext, request: Any, response: Any, state: St
     mass, base_fraction, _ = _set_mass_and_com(robot, response, state)
     J = (1.0 - base_fraction) * dyn_ros.com_jacobian(model, data, state.q)
     arrays.set_matrix(response.jacobian, J[:, robot.rows])
-    dAg = dyn_ros.dccrba(model, data, state.q, arrays.velocity(state))
+    dAg = dyn_ros.dccrba(model, data, state.q, arrays.velocity_or_zeros(state))
     dJ = dAg[:3] / mass if mass else np.zeros_like(J)
     arrays.set_matrix(response.jacobian_time_variation, dJ[:, robot.rows], response.velocity_valid)
 
@@ -37,7 +37,7 @@ def get_centroidal_map(robot: RobotContext, request: Any, response: Any, state: 
     """Compute the centroidal map from velocities to momentum and, if known, its time variation."""
     model, data = robot.model, robot.data
     _, base_fraction, lever = _set_mass_and_com(robot, response, state)
-    dyn_ros.dccrba(model, data, state.q, arrays.velocity(state))
+    dyn_ros.dccrba(model, data, state.q, arrays.velocity_or_zeros(state))
     arrays.set_matrix(response.centroidal_map, _shift_momenta(data.Ag, lever)[:, robot.rows])
     dAg = _shift_momenta(data.dAg, lever)
     dAg[3:] += np.cross(base_fraction * data.vcom, data.Ag[:3], axisb=0).T
@@ -51,7 +51,7 @@ def get_centroidal_derivatives(
 ) -> None:
     """Compute derivatives of the momentum about the center of mass, and of its rate."""
     model, data, q, v = robot.model, robot.data, state.q, state.velocity()
-    a = arrays.vector(robot, request, "acceleration")
+    a = arrays.read_vector(robot, request, "acceleration")
     response.header.frame_id = robot.world_frame
     derivatives = [x.copy() for x in dyn_ros.centroidal_derivatives(model, data, q, v, a)]
     if robot.base.mass > 0.0:
@@ -72,7 +72,7 @@ def _set_mass_and_com(
     com, mass, base_fraction, lever = _center_of_mass(robot, state.q)
     response.header.frame_id = robot.world_frame
     response.mass = mass
-    message_fields.set_vector(response.com, *arrays.numbers(com - lever))
+    message_fields.set_vector(response.com, *arrays.to_float64_field(com - lever))
     return mass, base_fraction, lever
 
 

@@ -121,7 +121,7 @@ def _contact_force_message(
 def get_contact_dynamics(robot: RobotContext, request: Any, response: Any, state: State) -> None:
     """Compute the acceleration under efforts and contacts, and the contact forces."""
     contacts = requested_contacts(request.contacts)
-    tau = arrays.vector(robot, request, "effort")
+    tau = arrays.read_vector(robot, request, "effort")
     a, forces = dyn_ros.contact_dynamics(
         robot.model,
         robot.data,
@@ -132,7 +132,7 @@ def get_contact_dynamics(robot: RobotContext, request: Any, response: Any, state
         requested_forces(robot, request, state.q),
         request.damping,
     )
-    response.acceleration = arrays.numbers(a[robot.rows])
+    response.acceleration = arrays.to_float64_field(a[robot.rows])
     response.forces = contact_force_messages(robot, contacts, forces, state.q, response.header)
     _set_rank_and_residual(response, forces)
 
@@ -149,14 +149,14 @@ def get_impulse(robot: RobotContext, request: Any, response: Any, state: State) 
         request.restitution,
         request.damping,
     )
-    response.velocity = arrays.numbers(v[robot.rows])
+    response.velocity = arrays.to_float64_field(v[robot.rows])
     response.impulses = contact_force_messages(robot, contacts, impulses, state.q, response.header)
     _set_rank_and_residual(response, impulses)
 
 
 def _set_rank_and_residual(response: Any, forces: ContactForces) -> None:
     response.rank = forces.rank
-    [response.residual] = arrays.numbers(np.array([forces.residual]))
+    [response.residual] = arrays.to_float64_field(np.array([forces.residual]))
 
 
 def get_operational_space(robot: RobotContext, request: Any, response: Any, state: State) -> None:
@@ -165,10 +165,10 @@ def get_operational_space(robot: RobotContext, request: Any, response: Any, stat
     frame_arguments = request.frame, request.reference_frame, request.dimension, request.damping
     response.header.frame_id = reference_frame_id(robot, request.frame, request.reference_frame)
     mu, p = dyn_ros.operational_space_bias(
-        model, data, state.q, arrays.velocity(state), *frame_arguments
+        model, data, state.q, arrays.velocity_or_zeros(state), *frame_arguments
     )
-    response.p = arrays.numbers(p)
-    response.mu = arrays.numbers(mu, response.velocity_valid)
+    response.p = arrays.to_float64_field(p)
+    response.mu = arrays.to_float64_field(mu, response.velocity_valid)
     N = dyn_ros.null_space_projector(model, data, state.q, *frame_arguments)
     arrays.set_matrix(response.null_space_projector, N[robot.block])
     arrays.set_matrix(response.inertia, data.osim)

@@ -79,13 +79,13 @@ def get_frame_state(robot: RobotContext, request: Any, response: Any, state: Sta
     model, data = robot.model, robot.data
     frames = request.frame, request.reference_frame
     index = frame_number(model, request.frame)
-    a = arrays.vector(robot, request, "acceleration")
+    a = arrays.read_vector(robot, request, "acceleration")
     placement = dyn_ros.frame_placements(model, data, state.q)[index]
-    arrays.numbers(placement)
+    arrays.to_float64_field(placement)
     message_fields.set_pose(response.pose.pose, placement)
     response.pose.header.stamp = response.header.stamp
     response.pose.header.frame_id = robot.world_frame
-    v = arrays.velocity(state)
+    v = arrays.velocity_or_zeros(state)
     velocity = dyn_ros.frame_velocity(model, data, state.q, v, *frames)
     acceleration = dyn_ros.frame_acceleration(model, data, state.q, v, a, *frames)
     response.header.frame_id = reference_frame_id(robot, *frames)
@@ -94,12 +94,12 @@ def get_frame_state(robot: RobotContext, request: Any, response: Any, state: Sta
         (response.acceleration, acceleration),
         (response.classical_acceleration, data.frame_classical_acceleration),
     ):
-        message_fields.set_twist(twist, arrays.numbers(values, response.velocity_valid))
+        message_fields.set_twist(twist, arrays.to_float64_field(values, response.velocity_valid))
 
 
 def get_inverse_dynamics(robot: RobotContext, request: Any, response: Any, state: State) -> None:
     """Compute the efforts that produce an acceleration."""
-    a = arrays.vector(robot, request, "acceleration")
+    a = arrays.read_vector(robot, request, "acceleration")
     tau = dyn_ros.rnea(
         robot.model,
         robot.data,
@@ -109,13 +109,13 @@ def get_inverse_dynamics(robot: RobotContext, request: Any, response: Any, state
         requested_forces(robot, request, state.q),
     )
     effort = tau + robot.friction(state.velocity(), tau)
-    response.effort = arrays.numbers(effort[robot.rows])
+    response.effort = arrays.to_float64_field(effort[robot.rows])
     response.friction_included = robot.includes_friction
 
 
 def get_forward_dynamics(robot: RobotContext, request: Any, response: Any, state: State) -> None:
     """Compute the acceleration that efforts produce."""
-    tau = arrays.vector(robot, request, "effort")
+    tau = arrays.read_vector(robot, request, "effort")
     a = dyn_ros.aba(
         robot.model,
         robot.data,
@@ -124,16 +124,19 @@ def get_forward_dynamics(robot: RobotContext, request: Any, response: Any, state
         tau,
         requested_forces(robot, request, state.q),
     )
-    response.acceleration = arrays.numbers(a[robot.rows])
+    response.acceleration = arrays.to_float64_field(a[robot.rows])
 
 
 def get_dynamics(robot: RobotContext, request: Any, response: Any, state: State) -> None:
     """Compute the inertia matrix and gravity and, if known, nle and the Coriolis matrix."""
     arguments = robot.model, robot.data, state.q
-    motion_arguments, velocity_valid = (*arguments, arrays.velocity(state)), response.velocity_valid
+    motion_arguments, velocity_valid = (
+        (*arguments, arrays.velocity_or_zeros(state)),
+        response.velocity_valid,
+    )
     arrays.set_matrix(response.inertia, dyn_ros.crba(*arguments)[robot.block])
-    response.gravity = arrays.numbers(dyn_ros.generalized_gravity(*arguments)[robot.rows])
-    response.nle = arrays.numbers(
+    response.gravity = arrays.to_float64_field(dyn_ros.generalized_gravity(*arguments)[robot.rows])
+    response.nle = arrays.to_float64_field(
         dyn_ros.nonlinear_effects(*motion_arguments)[robot.rows], velocity_valid
     )
     arrays.set_matrix(
@@ -145,9 +148,9 @@ def get_energies(robot: RobotContext, request: Any, response: Any, state: State)
     """Compute the potential energy and, if known, the kinetic and mechanical energy."""
     data = robot.data
     response.header.frame_id = robot.world_frame
-    dyn_ros.mechanical_energy(robot.model, data, state.q, arrays.velocity(state))
-    [response.potential] = arrays.numbers(np.array([data.potential_energy]))
-    response.kinetic, response.mechanical = arrays.numbers(
+    dyn_ros.mechanical_energy(robot.model, data, state.q, arrays.velocity_or_zeros(state))
+    [response.potential] = arrays.to_float64_field(np.array([data.potential_energy]))
+    response.kinetic, response.mechanical = arrays.to_float64_field(
         np.array([data.kinetic_energy, data.mechanical_energy]), response.velocity_valid
     )
 
@@ -247,7 +250,7 @@ def _stack_points(
 
 def get_rnea_derivatives(robot: RobotContext, request: Any, response: Any, state: State) -> None:
     """Compute first derivatives of inverse dynamics and, on request, second derivatives."""
-    a = arrays.vector(robot, request, "acceleration")
+    a = arrays.read_vector(robot, request, "acceleration")
     _fill_derivatives(
         robot,
         request,
@@ -263,7 +266,7 @@ def get_rnea_derivatives(robot: RobotContext, request: Any, response: Any, state
 
 def get_aba_derivatives(robot: RobotContext, request: Any, response: Any, state: State) -> None:
     """Compute first derivatives of forward dynamics and, on request, second derivatives."""
-    tau = arrays.vector(robot, request, "effort")
+    tau = arrays.read_vector(robot, request, "effort")
     _fill_derivatives(
         robot,
         request,
@@ -315,7 +318,7 @@ def _fill_derivatives(
 def get_frame_derivatives(robot: RobotContext, request: Any, response: Any, state: State) -> None:
     """Compute derivatives of the velocity and acceleration of a frame."""
     frames = request.frame, request.reference_frame
-    a = arrays.vector(robot, request, "acceleration")
+    a = arrays.read_vector(robot, request, "acceleration")
     dyn_ros.frame_acceleration_derivatives(
         robot.model, robot.data, state.q, state.velocity(), a, *frames
     )

@@ -70,7 +70,7 @@ class Requests:
         self._measured_frame: tuple[Any, str] = None, ""  # robot and frame of the measurements
         self._request_count = 0  # requests with measurements
         self._motion_recorder: Recorder | None = None  # records the motion between two requests
-        self.offers = (
+        self.provided_services = (
             Service("~/calibrate", CalibrateThresholds, self.calibrate),
             Service("~/estimate_delay", EstimateEffortDelay, self.estimate_delay),
             Service("~/estimate_payload", EstimatePayload, self.estimate_payload),
@@ -105,7 +105,7 @@ class Requests:
 
     def _require_efforts(self) -> None:
         """Raise `Rejected` if the efforts of a joint have a fault."""
-        faults = self._node.faults()
+        faults = self._node.input_faults()
         if faults:
             raise Rejected("; ".join(faults) + "; correct this and call again")
 
@@ -180,10 +180,10 @@ class Requests:
             self._require_efforts()
             limits, response.states, (slow, unexplained) = result
             response.joint = robot.names
-            response.threshold = arrays.numbers(limits.fixed)
-            response.threshold_per_speed = arrays.numbers(limits.per_speed)
-            response.mean = arrays.numbers(limits.mean)
-            response.deviation = arrays.numbers(limits.deviation)
+            response.threshold = arrays.to_float64_field(limits.fixed)
+            response.threshold_per_speed = arrays.to_float64_field(limits.per_speed)
+            response.mean = arrays.to_float64_field(limits.mean)
+            response.deviation = arrays.to_float64_field(limits.deviation)
             response.message = _calibration_warnings(limits, slow, unexplained)
             if request.apply:
                 self._set_parameters(thresholds.calibrated_parameters(limits))
@@ -304,7 +304,10 @@ class Requests:
             if not request.clear:
                 self._require_efforts()
             node.set_tare(robot, offset)
-            response.joint, response.offset = robot.names, arrays.numbers(offset[robot.rows])
+            response.joint, response.offset = (
+                robot.names,
+                arrays.to_float64_field(offset[robot.rows]),
+            )
 
         if request.clear:
             respond(np.zeros(robot.model.nv), response)

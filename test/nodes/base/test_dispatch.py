@@ -21,7 +21,7 @@ import dyn_ros
 from dyn_ros.cdr.template import Template
 from dyn_ros.engine.algorithms.all_terms import Terms as AllTerms
 from dyn_ros.msg import JointSpaceDynamics
-from dyn_ros.nodes.base.command import Command
+from dyn_ros.nodes.base.command_output import CommandOutput
 from dyn_ros.nodes.base.dispatch import Dispatch, Output, process_state
 from dyn_ros.nodes.base.node_parameters import SPECS
 from dyn_ros.nodes.dynamics_node import OUTPUTS, DynamicsNode
@@ -77,12 +77,12 @@ class Node:
     def guard(self, what, call, *given):
         call(*given)
 
-    def on_state_reads(self, now):
+    def required_state_reads(self, now):
         return None
 
     def use(self, robot):
         self.dispatch.open()
-        self.dispatch.use(self.dispatch.make(robot))
+        self.dispatch.set_computes(self.dispatch.make_computes(robot))
         self.robot = robot
 
     def speak(self, q, v, seconds, effort=()):
@@ -229,7 +229,7 @@ def test_what_a_state_contains_on_request_is_collected(robot):
 
 def commanding(robot, **values):
     node = Node((), **{"command": "gravity", "command_scale": [1.0], **values})
-    command = Command(
+    command = CommandOutput(
         node,
         {
             "gravity": (lambda: ("g",), lambda robot, state, terms: terms.g),
@@ -291,16 +291,19 @@ def test_a_torque_beyond_the_limit_is_clipped_and_counted(robot):
         commanded(node, Q, V, 1.0), np.clip(torque, -limits, limits), rtol=1e-12, atol=1e-12
     )
     assert "its effort limit is" in node.logged[0]
-    assert command.details("")["commands clipped"] == "1"
+    assert command.diagnostic_values("")["commands clipped"] == "1"
 
 
 def test_a_command_stops_with_a_reason(robot):
     node, command = commanding(robot, command="nle")
     commanded(node, Q, V, 1.0)
-    assert command.details("")["command"] == "nle: published"
+    assert command.diagnostic_values("")["command"] == "nle: published"
     node.publishers["~/command"].messages.clear()
     assert commanded(node, Q, (), 2.0) is None
-    assert command.details("unknown velocity of a")["command"] == "nle: unknown velocity of a"
+    assert (
+        command.diagnostic_values("unknown velocity of a")["command"]
+        == "nle: unknown velocity of a"
+    )
     assert node.logged[-1] == "~/command stopped: unknown velocity of a"
     commanded(node, Q, V, 3.0)
     command.stop("the node is not active")
@@ -318,11 +321,11 @@ def test_a_negative_limit_permits_no_torque():
 
 def test_nothing_has_stopped_that_was_never_published(robot):
     node, command = commanding(robot)
-    assert command.details("configuring")["command"] == "gravity: configuring"
+    assert command.diagnostic_values("configuring")["command"] == "gravity: configuring"
     assert not node.logged
     commanded(node, Q, V, 1.0)
-    assert command.details("")["command"] == "gravity: published"
-    assert command.details("no state")["command"] == "gravity: no state"
+    assert command.diagnostic_values("")["command"] == "gravity: published"
+    assert command.diagnostic_values("no state")["command"] == "gravity: no state"
     assert node.logged == ["~/command stopped: no state"]
 
 
@@ -379,7 +382,7 @@ def commanded_floating(node):
 def test_scales_that_do_not_fit_are_rejected(robot):
     node, command = commanding(robot, command_scale=[1.0, 1.0])
     with pytest.raises(ValueError, match="command_scale: expected one number, or 7 for"):
-        command.scales(robot, node.parameters.values)
+        command.scale_factors(robot, node.parameters.values)
     assert commanded(node, Q, V, 1.0) is None
     assert "command_scale" in node.logged[-1]
     spec = next(each for each in DynamicsNode.specs if each.name == "command_scale")

@@ -112,7 +112,7 @@ class Recorder:
 
     def receive(self, data):
         self.node.guard("joint_states", self.node.on_joint_states, data)
-        known = self.node._positions()
+        known = self.node._collect_positions()
         self.events.append((self.node.report.count.messages, list(known), list(known.values())))
 
 
@@ -176,7 +176,7 @@ def test_big_endian_messages_are_taken(start, arm):
     for _ in range(3):
         node.on_joint_states(data)
         assert node.robot.collector.q.tolist() == list(range(7))
-        assert node._positions() == dict(zip(names, range(7)))
+        assert node._collect_positions() == dict(zip(names, range(7)))
 
 
 @pytest.mark.parametrize("data", [b"", b"\0\1", b"\0\1\0\0", b"\0\1\0\0" + bytes(7), b"\xff" * 100])
@@ -192,12 +192,12 @@ def test_a_new_robot_takes_its_own_joint_states(start, arm):
     make = functools.partial(message, arm.joint_names, rng=rng)
     for k in range(5):
         node.on_joint_states(make(k + SECOND))
-    before, positions = node.robot, node._positions()
-    node.take_description(before.description.replace("arm7", "arm8"), "test")
-    assert node.robot is not before and node._positions() == positions
+    before, positions = node.robot, node._collect_positions()
+    node.receive_description(before.description.replace("arm7", "arm8"), "test")
+    assert node.robot is not before and node._collect_positions() == positions
     old = before.collector.q.copy()
     for k in range(5):
         node.on_joint_states(make(k + 2 * SECOND))
     np.testing.assert_array_equal(before.collector.q, old)
     assert node.robot.collector.stamp == 2 * SECOND + 4
-    assert list(node._positions().values()) == node.robot.collector.q.tolist()
+    assert list(node._collect_positions().values()) == node.robot.collector.q.tolist()

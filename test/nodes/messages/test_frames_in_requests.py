@@ -192,9 +192,9 @@ def test_wrench_topics_and_their_frames():
         wrench_subscriptions(["a", "a"], ["tool0", ""])
     topic = InputTopic("a", WrenchReader("", "wrench_frames"))
     topic.receive(own.robot, wrench("tool0"), 0.0)
-    before = topic.numbers(own.robot, 0.0, 0.0)
+    before = topic.latest_value(own.robot, 0.0, 0.0)
     topic.set_converter(WrenchReader("forearm_link", "wrench_frames"))
-    after = topic.numbers(own.robot, 0.0, 0.0)
+    after = topic.latest_value(own.robot, 0.0, 0.0)
     frames = own.robot.model.frame_names
     assert (frames[before.frame], frames[after.frame]) == ("tool0", "forearm_link")
     assert frames[after.axes] == "tool0" and after.f_ext is None

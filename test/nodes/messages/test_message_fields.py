@@ -88,7 +88,7 @@ def test_inertias():
     ],
 )
 def test_a_stamp_is_exact_to_the_nanosecond(sec, nanosec, expected):
-    found = message_fields.nanoseconds(sent(Time(sec=sec, nanosec=nanosec)))
+    found = message_fields.stamp_nanoseconds(sent(Time(sec=sec, nanosec=nanosec)))
     assert found == expected and isinstance(found, int)
 
 

@@ -354,7 +354,7 @@ def test_under_simulated_time_a_state_may_be_as_old_as_staleness_and_no_older(ur
 
 def test_finite_numbers_whose_sum_overflows_are_an_answer():
     for values in ([1e308] * 3, [-1.7e308, -1.7e308, 1.0]):
-        assert list(arrays.numbers(np.array(values))) == values
+        assert list(arrays.to_float64_field(np.array(values))) == values
 
 
 @pytest.mark.parametrize(
@@ -362,7 +362,7 @@ def test_finite_numbers_whose_sum_overflows_are_an_answer():
 )
 def test_numbers_that_are_not_finite_are_no_answer(values):
     with pytest.raises(Rejected, match="the result is not finite"):
-        arrays.numbers(np.array(values))
+        arrays.to_float64_field(np.array(values))
 
 
 def test_an_unknown_velocity_is_rejected_only_where_it_counts(ur5):

@@ -27,8 +27,11 @@ TorqueFunction: TypeAlias = Callable[[RobotContext, State, DynamicsTerms], "Arra
 """Returns the torques of all rows of the model, (nv,), or None if an input is missing."""
 
 
-def specs(*choices: str) -> tuple[Spec, ...]:
-    """Return the parameters of the output, given the choices of torques other than "none"."""
+def command_parameters(*choices: str) -> tuple[Spec, ...]:
+    """Return the node parameters of `~/command`.
+
+    `choices` are the values of the parameter `command` besides "none".
+    """
     return (
         Spec(
             "command",
@@ -45,11 +48,12 @@ def specs(*choices: str) -> tuple[Spec, ...]:
     )
 
 
-class Command:
+class CommandOutput:
     """The output `~/command` of a node: torques, clipped to the effort limits.
 
-    The node has the parameters `specs`. `choices` maps each value of the parameter `command` to a
-    callable as in `Output.reads`, and to the function that returns the torques.
+    The node has the parameters that `command_parameters` returns. `choices` maps each value of the
+    parameter `command` to a callable as in `Output.reads`, and to the function that returns the
+    torques.
     """
 
     def __init__(
@@ -58,12 +62,13 @@ class Command:
         choices: Mapping[str, tuple[Callable[[], Iterable[str]], TorqueFunction]],
     ) -> None:
         self._node, self._choices = node, choices
-        self._stop_reason = ""  # empty while it is published
-        self._published = 0  # messages since the last call of `details`
-        self._was_published = False  # value at the last call of `details`
+        self._stop_reason = ""  # empty while `~/command` is published
+        self._published = 0  # messages since the last call of `diagnostic_values`
+        self._was_published = False  # value at the last call of `diagnostic_values`
         self.output = Output("~/command", Float64MultiArray, self._make, self._reads, stamped=False)
 
     def _reads(self) -> Iterable[str] | None:
+        """Return what the chosen torques depend on, see `Output.reads`; None to publish nothing."""
         choice = self._node.parameters.values["command"]
         return None if choice == "none" else self._choices[choice][0]()
 
@@ -71,10 +76,10 @@ class Command:
         """Prepare `~/command`: torques times `command_scale`, in the order of `joints`."""
         rows, names = _actuated_rows(robot)
         limits = np.maximum(robot.model.effort_limit[rows], 0.0)
-        message = Float64MultiArray(data=message_fields.zeros(len(rows)))
+        message = Float64MultiArray(data=message_fields.zero_field(len(rows)))
         template = Template(message)
         data, parameters = template.array("data"), self._node.parameters
-        scales = lru_cache(1)(lambda changes: self.scales(robot, parameters.values))
+        scales = lru_cache(1)(lambda changes: self.scale_factors(robot, parameters.values))
 
         def scaled_torques(state: State, terms: DynamicsTerms) -> Array:
             """Return the torques before clipping; raise a ValueError if an input is missing."""
@@ -89,6 +94,7 @@ class Command:
             return scaled
 
         def compute(state: State, terms: DynamicsTerms) -> Template | None:
+            """Return `~/command`; log the reason and return None if it cannot be computed."""
             try:
                 torques = scaled_torques(state, terms)
             except ValueError as error:
@@ -105,7 +111,7 @@ class Command:
 
         return compute
 
-    def scales(self, robot: RobotContext, values: Mapping[str, Any]) -> Array:
+    def scale_factors(self, robot: RobotContext, values: Mapping[str, Any]) -> Array:
         """Return a factor for each row; raise a `SettingError` if command_scale does not fit."""
         scales, names = values["command_scale"], _actuated_rows(robot)[1]
         count = len(names)
@@ -117,6 +123,7 @@ class Command:
         return np.broadcast_to(np.array(scales or [0.0]), count)
 
     def _report_clipping(self, name: str, torque: float, limit: float) -> None:
+        """Count a message with clipped torques [N m, N]; log the first clipped row of it."""
         report = self._node.report
         report.count.clipped += 1
         report.log(
@@ -126,6 +133,7 @@ class Command:
         )
 
     def _log_stop(self, reason: str) -> None:
+        """Log why `~/command` stops, unless this reason was logged last."""
         self._published = 0
         if reason != self._stop_reason:
             self._stop_reason = reason
@@ -137,8 +145,11 @@ class Command:
             self._log_stop(reason)
         self._was_published = False
 
-    def details(self, waiting: str) -> dict[str, str]:
-        """Return values for the diagnostics, given what the node waits for; reset the counter."""
+    def diagnostic_values(self, waiting: str) -> dict[str, str]:
+        """Return values for the diagnostics, and start counting messages anew.
+
+        `waiting` is the reason why the node publishes nothing, or empty.
+        """
         choice, published = self._node.parameters.values["command"], self._published
         if choice == "none":
             self._stop_reason = ""
@@ -156,6 +167,6 @@ class Command:
 def _actuated_rows(robot: RobotContext) -> tuple[list[int], list[str]]:
     """Return the published rows of joints with one coordinate, and their names."""
     model = robot.model
-    single = has_single_coordinate(model)
-    rows = [row for row in np.arange(model.nv)[robot.rows].tolist() if single[row]]
+    is_single = has_single_coordinate(model)
+    rows = [row for row in np.arange(model.nv)[robot.rows].tolist() if is_single[row]]
     return rows, [model.velocity_names[row] for row in rows]
