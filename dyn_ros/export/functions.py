@@ -12,7 +12,7 @@ from typing import Any
 from ..engine import algorithms
 from ..engine.algorithms.contacts.packed_contacts import CONTACTS, ROWS
 from ..engine.algorithms.dynamics.cholesky import OPERATION, UT_SOLVE
-from ..engine.algorithms.filters.momentum_observer import COULOMB, OBSERVER_GAIN
+from ..engine.algorithms.filters.momentum_observer_step import COULOMB, OBSERVER_GAIN
 from ..engine.call.algorithm import ALGORITHMS, Algorithm
 from ..engine.kernel.fields import CONSTRAINTS, FRAME, REFERENCE_FRAME, TERMS, Field, Option
 from ..engine.kernel.names import listed

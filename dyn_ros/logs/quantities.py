@@ -21,7 +21,7 @@ from ..engine.algorithms.dynamics.friction import with_gravity
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model
-from ..engine.model.bodies import Body, join_bodies, move_reference_point
+from ..engine.model.composite_bodies import Body, join_bodies, move_reference_point
 from ..engine.model.coordinates import independent_joint_indices, is_linear
 from ..observer.contact_intervals import ContactInterval, find_contact_intervals
 from ..observer.robot_observer import RobotObserver, split_runs

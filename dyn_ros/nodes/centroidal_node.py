@@ -15,7 +15,7 @@ from rclpy.parameter import Parameter
 
 import dyn_ros
 from dyn_ros.engine.kernel.types import Array
-from dyn_ros.engine.model.bodies import move_reference_point
+from dyn_ros.engine.model.composite_bodies import move_reference_point
 from dyn_ros.msg import CentroidalState, ContactForce, ContactForces, ContactStates
 
 from ..cdr.template import Template

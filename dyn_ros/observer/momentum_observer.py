@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from ..engine.algorithms import crba, momentum_terms, nonlinear_effects
-from ..engine.algorithms.filters import momentum_observer as algorithm
+from ..engine.algorithms.filters import momentum_observer_step as algorithm
 from ..engine.algorithms.filters.losses import Losses
 from ..engine.call.algorithm import compiled
 from ..engine.call.data import Data

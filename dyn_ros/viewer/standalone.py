@@ -14,7 +14,7 @@ import dyn_ros
 
 from ..engine.kernel.types import Array
 from ..engine.model import Model
-from ..engine.model.bodies import Body, join_bodies
+from ..engine.model.composite_bodies import Body, join_bodies
 from ..engine.model.urdf import read_urdf
 from .actor import Actor
 from .page.plots import Progress

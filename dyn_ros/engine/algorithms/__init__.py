@@ -59,11 +59,6 @@ from .derivatives.rnea_second_order import (
 )
 from .dynamics.aba import aba as aba
 from .dynamics.articulated_inertias import articulated_inertias as articulated_inertias
-from .dynamics.bodies import body_momenta as body_momenta
-from .dynamics.bodies import joint_forces as joint_forces
-from .dynamics.bodies import kinetic_energy as kinetic_energy
-from .dynamics.bodies import mechanical_energy as mechanical_energy
-from .dynamics.bodies import potential_energy as potential_energy
 from .dynamics.cholesky import cholesky as cholesky
 from .dynamics.cholesky import cholesky_M_times as cholesky_M_times
 from .dynamics.cholesky import cholesky_solve as cholesky_solve
@@ -79,13 +74,18 @@ from .dynamics.friction import joint_friction as joint_friction
 from .dynamics.friction import measured_torque as measured_torque
 from .dynamics.friction import torque_without_friction as torque_without_friction
 from .dynamics.minverse import minverse as minverse
+from .dynamics.momenta_and_energy import body_momenta as body_momenta
+from .dynamics.momenta_and_energy import joint_forces as joint_forces
+from .dynamics.momenta_and_energy import kinetic_energy as kinetic_energy
+from .dynamics.momenta_and_energy import mechanical_energy as mechanical_energy
+from .dynamics.momenta_and_energy import potential_energy as potential_energy
 from .dynamics.momentum_terms import momentum_terms as momentum_terms
 from .dynamics.rnea import generalized_gravity as generalized_gravity
 from .dynamics.rnea import nonlinear_effects as nonlinear_effects
 from .dynamics.rnea import rnea as rnea
 from .dynamics.rnea import static_torque as static_torque
-from .filters.momentum_observer import ObserverState as ObserverState
-from .filters.momentum_observer import momentum_observer_step as momentum_observer_step
+from .filters.momentum_observer_step import ObserverState as ObserverState
+from .filters.momentum_observer_step import momentum_observer_step as momentum_observer_step
 from .kinematics.frame_derivatives import (
     frame_acceleration_derivatives as frame_acceleration_derivatives,
 )
@@ -100,9 +100,9 @@ from .kinematics.frame_jacobians import joint_jacobian as joint_jacobian
 from .kinematics.frame_jacobians import (
     joint_jacobian_time_variation as joint_jacobian_time_variation,
 )
-from .kinematics.frames import frame_acceleration as frame_acceleration
-from .kinematics.frames import frame_classical_acceleration as frame_classical_acceleration
-from .kinematics.frames import frame_velocity as frame_velocity
+from .kinematics.frame_motion import frame_acceleration as frame_acceleration
+from .kinematics.frame_motion import frame_classical_acceleration as frame_classical_acceleration
+from .kinematics.frame_motion import frame_velocity as frame_velocity
 from .kinematics.jacobians import joint_jacobians as joint_jacobians
 from .kinematics.jacobians import (
     joint_jacobians_second_time_variation as joint_jacobians_second_time_variation,

@@ -22,8 +22,8 @@ from ..kernel.vocabulary import *
 from ..model.model import Model
 from .centroidal import centroidal
 from .centroidal.com import COM, JCOM, MASS, SUBTREE_COM, SUBTREE_MASS, VCOM, divided_by_mass
-from .dynamics.bodies import KINETIC, POTENTIAL, add_rotors
 from .dynamics.crba import COMPOSITE, M, composite, inertia_matrix, place_bodies, sum_up
+from .dynamics.momenta_and_energy import KINETIC, POTENTIAL, add_rotors
 from .dynamics.rnea import NLE, G
 from .kinematics import root_axes as ra
 from .kinematics.jacobians import J

@@ -17,7 +17,7 @@ from ..spatial.inertia import Inertia
 from ..spatial.se3 import SE3
 from .frames import frame_number
 from .inertia import Payload, link_frame
-from .inertias import Inertias
+from .physical_constants import PhysicalConstants
 from .urdf import MOVING, ONE_DOF, Frame, Joint, Tree
 from .urdf.lumping import warn_massless
 from .urdf.moving_joints import unit_axis
@@ -75,7 +75,7 @@ class Connection:
     velocity_limit: float | None
     effort_limit: float | None
 
-    def check(self, appendage: Inertias) -> None:
+    def check(self, appendage: PhysicalConstants) -> None:
         """Raise a ValueError if an argument does not fit the kind of joint."""
         if not isinstance(self.prefix, str):
             raise ValueError(f"prefix: expected a string, got {self.prefix!r:.80}")
@@ -97,7 +97,7 @@ class Connection:
                     f"{value!r:.80}; only {listed(kinds)} joints have one"
                 )
 
-    def _check_kind(self, appendage: Inertias) -> None:
+    def _check_kind(self, appendage: PhysicalConstants) -> None:
         if self.joint not in KINDS:
             raise ValueError(
                 f"joint: expected None or one of {listed(KINDS, write=repr)}, got "
@@ -110,7 +110,7 @@ class Connection:
                 "another joint, read its description without a root joint"
             )
 
-    def connecting_name(self, appendage: Inertias) -> str:
+    def connecting_name(self, appendage: PhysicalConstants) -> str:
         """Return the name of the connecting joint."""
         if self.name is not None:
             return self.name
@@ -202,8 +202,8 @@ class Assembly(NamedTuple):
 
 
 def append_robot(
-    model: Inertias,
-    appendage: Inertias,
+    model: PhysicalConstants,
+    appendage: PhysicalConstants,
     frame: str | int,
     placement: SE3 | ArrayLike | None,
     connection: Connection,
@@ -229,7 +229,7 @@ def append_robot(
     )
 
 
-def _renamed(appendage: Inertias, prefix: str, name: str) -> Assembly:
+def _renamed(appendage: PhysicalConstants, prefix: str, name: str) -> Assembly:
     """Return a robot with a prefix before all names, and a new name of its root joint, if any."""
     tree = appendage.tree
     joints = [replace(joint, name=prefix + joint.name) for joint in tree.joints]
@@ -243,7 +243,7 @@ def _renamed(appendage: Inertias, prefix: str, name: str) -> Assembly:
 
 
 def _require_new_names(
-    model: Inertias, appendage: Inertias, attachment: Assembly, name: str
+    model: PhysicalConstants, appendage: PhysicalConstants, attachment: Assembly, name: str
 ) -> None:
     """Raise a ValueError if two frames or payloads have the same name."""
     frame_names = [
@@ -274,7 +274,7 @@ class _AttachmentPoint:
     ``X`` is the placement (4, 4) in the frame of that joint.
     """
 
-    def __init__(self, model: Inertias, frame: str | int, X: Array) -> None:
+    def __init__(self, model: PhysicalConstants, frame: str | int, X: Array) -> None:
         frames = model.tree.frames
         number = frame_number(model, frame)
         self.link, self.joint = link_frame(model.tree, number), frames[number].parent
@@ -435,7 +435,7 @@ def _warnings_without_massless(tree: Tree) -> list[str]:
 
 
 def add_frame(
-    model: Inertias, name: str, parent_frame: str | int, placement: SE3 | ArrayLike | None
+    model: PhysicalConstants, name: str, parent_frame: str | int, placement: SE3 | ArrayLike | None
 ) -> Tree:
     """Return the tree with one more frame; see ``Model.with_frame``."""
     tree = model.tree

@@ -15,7 +15,7 @@ from . import assembly, submodels
 from .configuration import ConfigurationSpace
 from .frames import ReferenceFrame
 from .inertia import Payload
-from .inertias import Inertias
+from .physical_constants import PhysicalConstants
 from .urdf import Tree, read_description, read_urdf
 from .wrenches import external_forces
 
@@ -30,7 +30,7 @@ ConnectingJoint: TypeAlias = (
 )
 
 
-class Model(ConfigurationSpace, Inertias):
+class Model(ConfigurationSpace, PhysicalConstants):
     """A robot with its joints, frames and inertias, created by ``from_urdf`` or ``from_urdf_file``.
 
     ``append`` attaches another robot to it, and ``with_frame`` adds a frame.

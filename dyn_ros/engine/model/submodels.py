@@ -21,7 +21,7 @@ from .configuration import joint_motion
 from .coordinates import independent_joint_indices
 from .frames import frame_number
 from .inertia import Payload, link_frame
-from .inertias import Inertias
+from .physical_constants import PhysicalConstants
 from .urdf import ONE_DOF, Frame, Joint, Mimic, Tree
 from .urdf.tree import MAX_ANGLE, MAX_URDF_NUMBER
 
@@ -33,7 +33,7 @@ Carrier: TypeAlias = tuple[int, Array]
 
 
 def copy_coordinates(
-    model: Inertias, submodel: Inertias, names: Sequence[str] | None = None
+    model: PhysicalConstants, submodel: PhysicalConstants, names: Sequence[str] | None = None
 ) -> None:
     """Copy limits, armature, friction and drives of the coordinates that both models have.
 
@@ -72,7 +72,7 @@ def _moved_inertia(X: Array, inertia: Inertia) -> Inertia:
 
 
 def lock_joints(
-    model: Inertias, lock: Mapping[str, float | ArrayLike]
+    model: PhysicalConstants, lock: Mapping[str, float | ArrayLike]
 ) -> tuple[Tree, dict[str, Payload]]:
     """Return the tree and the payloads of the model with locked joints; see ``Model.reduced``.
 
@@ -99,7 +99,9 @@ def lock_joints(
     )
 
 
-def _locked_motions(model: Inertias, lock: Mapping[str, float | ArrayLike]) -> dict[int, Array]:
+def _locked_motions(
+    model: PhysicalConstants, lock: Mapping[str, float | ArrayLike]
+) -> dict[int, Array]:
     """Return the placement of each locked joint relative to its zero position, by joint index."""
     if not isinstance(lock, Mapping):
         raise TypeError(
@@ -117,7 +119,7 @@ def _locked_motions(model: Inertias, lock: Mapping[str, float | ArrayLike]) -> d
     return {i: joint_motion(model.tree.joints[i], x) for i, x in positions.items()}
 
 
-def _lockable_joint(model: Inertias, name: str) -> int:
+def _lockable_joint(model: PhysicalConstants, name: str) -> int:
     """Return the index of an independent joint; raise a ValueError for any other name."""
     fixed = (frame.name for frame in model.tree.frames if frame.kind == "fixed_joint")
     independent = listed(independent_joint_indices(model))
@@ -195,7 +197,7 @@ def _payload_in_reduced(payload: Payload, carriers: Sequence[Carrier]) -> Payloa
 
 
 def extract_chain(
-    model: Inertias, root: str | int, tip: str | int
+    model: PhysicalConstants, root: str | int, tip: str | int
 ) -> tuple[Tree, dict[str, Payload]]:
     """Return the tree and the payloads of a serial chain; see ``Model.chain``."""
     frames = model.tree.frames
@@ -229,7 +231,7 @@ def _links_to_root(frames: Sequence[Frame], link: int) -> list[int]:
 class _ChainBuilder:
     """A chain of links, from a root link that is fixed in the world."""
 
-    def __init__(self, model: Inertias, root: int) -> None:
+    def __init__(self, model: PhysicalConstants, root: int) -> None:
         self._model, self._frames = model, model.tree.frames
         self._joints: list[Joint] = []  # parents, placements and axes refer to the chain
         self._links: list[int] = []  # indices of the model's links, in the order of the chain

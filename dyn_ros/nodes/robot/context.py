@@ -17,7 +17,7 @@ from dyn_ros import Data, Model
 from dyn_ros.drives.file import missing_gains
 from dyn_ros.engine.kernel.names import listed, unknown_name
 from dyn_ros.engine.kernel.types import Array
-from dyn_ros.engine.model.bodies import Body
+from dyn_ros.engine.model.composite_bodies import Body
 from dyn_ros.engine.model.coordinates import independent_joint_indices
 
 from ...states.joint_states import Rejected, State, abbreviate_names, joint_rows

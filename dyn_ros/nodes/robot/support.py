@@ -15,7 +15,7 @@ from dyn_ros import Contact, ReferenceFrame
 from dyn_ros.engine.algorithms.contacts.contacts import Dimension
 from dyn_ros.engine.algorithms.contacts.packed_contacts import pack_contacts
 from dyn_ros.engine.kernel.types import Array
-from dyn_ros.engine.model.bodies import Body, join_bodies, move_reference_point
+from dyn_ros.engine.model.composite_bodies import Body, join_bodies, move_reference_point
 
 from ...states.joint_states import Rejected, State, abbreviate_names, find_duplicates
 from .context import DynamicsTerms, RobotContext, parameter_errors

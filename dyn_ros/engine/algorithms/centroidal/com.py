@@ -24,7 +24,7 @@ from ..dynamics.crba import (
     sum_up,
 )
 from ..kinematics import root_axes as ra
-from ..kinematics.frames import first_joint
+from ..kinematics.frame_motion import first_joint
 
 COM = field("com", (3,), "Center of mass, expressed in the world [m].")
 VCOM = field("vcom", (3,), "Velocity of the center of mass, expressed in the world [m/s].")

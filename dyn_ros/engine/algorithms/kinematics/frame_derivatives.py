@@ -3,8 +3,8 @@
 """Derivatives of the velocity and acceleration of a frame, or of a point fixed to it.
 
 Carpentier and Mansard (2018), section III, for the joints between the frame and the root
-(frames.py). If coordinate j moves its subtree along u, then in a frame that moves with the subtree,
-the motion v_p, a_p of the parent of its joint changes by v_p x u, a_p x u, so
+(frame_motion.py). If coordinate j moves its subtree along u, then in a frame that moves with the
+subtree, the motion v_p, a_p of the parent of its joint changes by v_p x u, a_p x u, so
 
     dv = v_p x u,  da = a_p x u + (v_p x u) x (v - v_p)
 
@@ -21,7 +21,7 @@ from ...kernel.validation import flag
 from ...kernel.vocabulary import *
 from ...model.frames import ReferenceFrame, frame_selector
 from ...model.model import Model
-from . import frames
+from . import frame_motion
 
 V_DQ = field(
     "v_partial_dq",
@@ -75,8 +75,8 @@ def add_joint(r, j, T, v, a, v_j, v_p, a_p):
     """
     for c in range(ncolumns(r, j)):
         k = idx_v(r, j) + c
-        u = motion_column(r, frames.IN_FRAME, j, c)
-        w = frames.motion_of_axes(u, frames.reference_frame(r))
+        u = motion_column(r, frame_motion.IN_FRAME, j, c)
+        w = frame_motion.motion_of_axes(u, frame_motion.reference_frame(r))
         dv = motion_cross(v_p, u)
         da = motion_add(motion_cross(a_p, u), motion_cross(dv, motion_sub(v, v_p)))
         da_dv = motion_cross(motion_add(v_p, motion_sub(v_j, v)), u)
@@ -99,15 +99,15 @@ def spatial_derivatives(r):
 
     Reads Q, V, A, POINT, OMI; writes IN_FRAME, THEIR_RATE, V_DQ, V_DV, A_DQ, A_DV, A_DA.
     """
-    X, v, a = frames.traverse_to_root(r, True)
-    T = frames.to_reference_frame(X, frames.reference_frame(r))
+    X, v, a = frame_motion.traverse_to_root(r, True)
+    T = frame_motion.to_reference_frame(X, frame_motion.reference_frame(r))
     for columns in (V_DQ, V_DV, A_DQ, A_DV, A_DA):
         clear_entries(r, columns, 6 * nv(r))
-    j, v_j, a_j = frames.first_joint(r), v, a
+    j, v_j, a_j = frame_motion.first_joint(r), v, a
     while j > 0:
         v_p, a_p = v_j, a_j
         for c in range(ncolumns(r, j)):
-            u = motion_column(r, frames.IN_FRAME, j, c)
+            u = motion_column(r, frame_motion.IN_FRAME, j, c)
             v_k = entry(r, V, idx_v(r, j) + c)
             a_k = entry(r, A, idx_v(r, j) + c)
             v_p = motion_sub(v_p, motion_scale(v_k, u))

@@ -10,8 +10,8 @@ from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
 from ...model.frames import ReferenceFrame, frame_selector, joint_selector
 from ...model.model import Model
-from . import frames
-from .frames import IN_FRAME, reference_frame
+from . import frame_motion
+from .frame_motion import IN_FRAME, reference_frame
 
 FRAME_JACOBIAN = field(
     "frame_jacobian",
@@ -44,19 +44,19 @@ def store_jacobians(r, moving):
     Reads Q, V, A, POINT, OMI; writes IN_FRAME, THEIR_RATE, FRAME_JACOBIAN,
     FRAME_JACOBIAN_TIME_VARIATION.
     """
-    X, v, _ = frames.traverse_to_root(r, moving)
-    T = frames.to_reference_frame(X, reference_frame(r))
-    w = frames.motion_of_axes(v, reference_frame(r))
+    X, v, _ = frame_motion.traverse_to_root(r, moving)
+    T = frame_motion.to_reference_frame(X, reference_frame(r))
+    w = frame_motion.motion_of_axes(v, reference_frame(r))
     clear_entries(r, FRAME_JACOBIAN, 6 * nv(r))
     if moving:
         clear_entries(r, FRAME_JACOBIAN_TIME_VARIATION, 6 * nv(r))
-    j = frames.first_joint(r)
+    j = frame_motion.first_joint(r)
     while j > 0:
         for c in range(ncolumns(r, j)):
             u, k = motion_column(r, IN_FRAME, j, c), idx_v(r, j) + c
             add_to_motion(r, FRAME_JACOBIAN, k, motion_to_parent(T, u))
             if moving:
-                du = motion_add(motion_column(r, frames.THEIR_RATE, j, c), motion_cross(w, u))
+                du = motion_add(motion_column(r, frame_motion.THEIR_RATE, j, c), motion_cross(w, u))
                 add_to_motion(r, FRAME_JACOBIAN_TIME_VARIATION, k, motion_to_parent(T, du))
         j = parent(r, j)
 
@@ -102,15 +102,15 @@ def hessian_kernel(r):
 
     Reads Q, V, A, POINT, OMI; writes IN_FRAME, THEIR_RATE, FRAME_HESSIAN.
     """
-    X, _, _ = frames.traverse_to_root(r, False)
-    T = frames.to_reference_frame(X, reference_frame(r))
+    X, _, _ = frame_motion.traverse_to_root(r, False)
+    T = frame_motion.to_reference_frame(X, reference_frame(r))
     clear_entries(r, FRAME_HESSIAN, 6 * nv(r) * nv(r))
-    i = frames.first_joint(r)
+    i = frame_motion.first_joint(r)
     while i > 0:
         for b in range(ncolumns(r, i)):
             u_x = motion_column(r, IN_FRAME, i, b)
-            w = frames.motion_of_axes(u_x, reference_frame(r))
-            j = frames.first_joint(r)
+            w = frame_motion.motion_of_axes(u_x, reference_frame(r))
+            j = frame_motion.first_joint(r)
             while j > 0:
                 turn = motion_sub(w, u_x) if j < i else w
                 for c in range(ncolumns(r, j)):

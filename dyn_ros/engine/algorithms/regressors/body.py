@@ -18,7 +18,7 @@ from ...kernel.validation import valid_array
 from ...kernel.vocabulary import *
 from ...model.frames import ReferenceFrame, frame_number, joint_selector
 from ...model.model import Model
-from ..kinematics.frames import traverse_to_root
+from ..kinematics.frame_motion import traverse_to_root
 
 FRAME_BODY_REGRESSOR = field(
     "frame_body_regressor",

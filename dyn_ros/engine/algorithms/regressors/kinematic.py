@@ -15,7 +15,7 @@ from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
 from ...model.frames import ReferenceFrame, frame_selector, joint_selector
 from ...model.model import Model
-from ..kinematics.frames import first_joint, start, to_reference_frame
+from ..kinematics.frame_motion import first_joint, start, to_reference_frame
 
 KINEMATIC_REGRESSOR = field(
     "frame_kinematic_regressor",

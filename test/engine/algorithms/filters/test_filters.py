@@ -9,7 +9,7 @@ import pytest
 
 import dyn_ros
 import peer
-from dyn_ros.engine.algorithms.filters.momentum_observer import decay
+from dyn_ros.engine.algorithms.filters.momentum_observer_step import decay
 
 SOME = peer.robots(("every_joint", "panda", "solo12", "ball_joints"))
 

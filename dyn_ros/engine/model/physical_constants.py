@@ -25,7 +25,7 @@ from .structure import Structure
 from .urdf import MAX_URDF_NUMBER, rotational_fault
 
 
-class Inertias(Structure):
+class PhysicalConstants(Structure):
     """The constants of a robot that can be set."""
 
     @property
