@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.call.algorithm import compiled
+from ..engine.call.algorithm import load_function
 from .decode_kernel import DECODE, KIND_COUNT, PROBLEMS, PROGRESS_SIZE, ROW_SIZE
 
 JOINT_STATE, ODOMETRY = "sensor_msgs/msg/JointState", "nav_msgs/msg/Odometry"
@@ -128,7 +128,7 @@ class Decoder:
         numbers = np.empty(int(index[:, 3].sum()) // 8 + 1)
         failures = np.zeros((len(self._latest_lists), len(PROBLEMS)), np.int64)
         progress, head = np.zeros(PROGRESS_SIZE, np.int64), np.zeros(ROW_SIZE, np.int64)
-        call = compiled(DECODE)
+        call = load_function(DECODE)
         while True:
             if not call(
                 content.ctypes.data,

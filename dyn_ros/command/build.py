@@ -27,7 +27,7 @@ from ..engine.kernel.lanes import LANES
 from ..engine.machine_code import extension, library
 from ..engine.machine_code.compiler import ENTRIES, Entry
 from ..engine.machine_code.targets import TARGETS, best_target, same_architecture
-from ..engine.machine_code.workers import compile_in_processes, environment
+from ..engine.machine_code.workers import compile_in_processes, worker_environment
 
 BATCH_ENTRIES_OF_NODES = ("joint_torque_regressor-lanes", "rnea-lanes")
 
@@ -51,7 +51,7 @@ def _build_in_process(out: Path, entries: Sequence[Entry], targets: Sequence[str
         f"entries = [ENTRIES[name] for name in {names}]\n"
         f"build_library(Path({str(out)!r}), entries, {targets})"
     )
-    variables = {**environment(), "DYN_ROS_LIBRARY": "none", "DYN_ROS_TARGET": targets[0]}
+    variables = {**worker_environment(), "DYN_ROS_LIBRARY": "none", "DYN_ROS_TARGET": targets[0]}
     if subprocess.run([sys.executable, "-c", code], env=variables).returncode:
         sys.exit(1)
 

@@ -10,7 +10,7 @@ from ..engine.algorithms.constrained import constraints
 from ..engine.algorithms.contacts import packed_contacts as packed
 from ..engine.algorithms.contacts.packed_contacts import ROWS
 from ..engine.kernel import fields as fd
-from ..engine.kernel import packing as ly
+from ..engine.kernel import packing
 from ..engine.kernel.fields import FRAME, REFERENCE_FRAME, TERMS, Axis, Field, Option
 from ..engine.kernel.lanes import SIMD_WIDTH
 from ..engine.kernel.lie import UNIT_TOLERANCE
@@ -29,7 +29,7 @@ def entry_symbol(entry: Entry) -> str:
 def layout_header() -> str:
     """Return ``layout.h``: numbers that the C sources share with kernels and model files."""
     numbers = {
-        name: getattr(ly, name)
+        name: getattr(packing, name)
         for name in (
             "NCONSTRAINTS",
             "OPTION",
@@ -52,7 +52,7 @@ def layout_header() -> str:
         )
     }
     numbers |= {
-        f"INTS_{name}": getattr(ly, name)
+        f"INTS_{name}": getattr(packing, name)
         for name in ("NALLCOLUMNS", "COUPLED", "NUNIT", "UNIT_LIST")
     }
     numbers |= {

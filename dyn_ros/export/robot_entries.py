@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..engine.call.algorithm import ALGORITHMS, Algorithm
-from ..engine.call.robot_library import constants
-from ..engine.call.robot_library import digest as robot_digest
-from ..engine.kernel import packing as ly
+from ..engine.call.robot_library import code_digest as robot_digest
+from ..engine.call.robot_library import rounded_floats
+from ..engine.kernel import packing
 from ..engine.kernel.fields import Field, axis_lengths
 from ..engine.model.model import Model
 from .robot_functions import record_kernel, settable_floats
@@ -62,13 +62,13 @@ def specialize_entry(model: Model, name: str, target: str) -> RobotEntry:
             widths |= sine_widths
             functions += function
             calls.append(call)
-    digest = robot_digest(model, algorithm)
+    code_digest = robot_digest(model, algorithm)
     text = (
         declarations(widths)
         + sincos_functions(widths)
         + functions
         + _entry_text(symbol, algorithm, calls)
-        + f"@dyn_ros_{name}_robot = constant i64 {digest}\n"
+        + f"@dyn_ros_{name}_robot = constant i64 {code_digest}\n"
     )
     return RobotEntry(compile_object(text, target), symbol, f"dyn_ros_{name}_robot")
 
@@ -79,7 +79,7 @@ def _array_function(
     """Return a function of separate arrays, lines that call it, and the widths of its sines."""
     inputs = [f for f in algorithm.inputs if f not in algorithm.optional or f in optional]
     settable = {k: ("floats", k) for k in settable_floats(model)}
-    kernel = record_kernel(model, algorithm, inputs, {}, settable, constants(model))
+    kernel = record_kernel(model, algorithm, inputs, {}, settable, rounded_floats(model))
     stored = {
         f: [(k, x) for k, x in enumerate(values) if isinstance(x, int) or x == x]
         for f, values in sorted(kernel.fields.items())
@@ -112,7 +112,7 @@ def _call_lines(name: str, arrays: Sequence[Field]) -> list[str]:
     for n, field in enumerate(arrays):
         pointer = f"%{name}{n}"
         lines += [
-            f"  {pointer}p = getelementptr i64, ptr %call_ints, i64 {ly.OFFSET + field}",
+            f"  {pointer}p = getelementptr i64, ptr %call_ints, i64 {packing.OFFSET + field}",
             f"  {pointer}o = load i64, ptr {pointer}p",
             f"  {pointer} = getelementptr double, ptr %work, i64 {pointer}o",
         ]
@@ -128,9 +128,9 @@ def _call_lines(name: str, arrays: Sequence[Field]) -> list[str]:
 
 def _entry_text(symbol: str, algorithm: Algorithm, calls: Sequence[list[str]]) -> str:
     """Return the entry, which calls the function without or with the optional input."""
-    lines = [f"  %status = getelementptr i64, ptr %call_ints, i64 {ly.STATUS}"]
+    lines = [f"  %status = getelementptr i64, ptr %call_ints, i64 {packing.STATUS}"]
     if algorithm.optional:
-        has_input = ly.HAS_INPUT + algorithm.optional[0]
+        has_input = packing.HAS_INPUT + algorithm.optional[0]
         lines += [
             f"  %p = getelementptr i64, ptr %call_ints, i64 {has_input}",
             "  %x = load i64, ptr %p",

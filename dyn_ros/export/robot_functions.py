@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from ..engine.call import entries
 from ..engine.call.algorithm import Algorithm
-from ..engine.call.robot_library import constants, link_places, parameter_places
+from ..engine.call.robot_library import link_inertia_indices, parameter_indices, rounded_floats
 from ..engine.call.workspace import Workspace
-from ..engine.kernel import packing as ly
+from ..engine.kernel import packing
 from ..engine.kernel.fields import FRAME, REFERENCE_FRAME, TERMS, Field, Option
 from ..engine.kernel.names import listed
 from ..engine.kernel.types import Array
@@ -112,7 +112,7 @@ def specialize_function(
         inputs,
         option_values,
         settable_floats(model) if settable else {},
-        constants(model),
+        rounded_floats(model),
     )
     results = {function.result_name(f): kernel.fields[f] for f in function.results}
     needed_operands = [
@@ -145,7 +145,7 @@ def robot_parameters(model: Model) -> Array:
     They are gravity (3), for each body its mass, first moments (3) and inertia about the joint's
     origin (xx, xy, yy, xz, yz, zz), and the armature (nv).
     """
-    return model._floats[parameter_places(model)]
+    return model._floats[parameter_indices(model)]
 
 
 def parameters_struct(model: Model, prefix: str) -> str:
@@ -164,8 +164,8 @@ def parameters_struct(model: Model, prefix: str) -> str:
 
 def settable_floats(model: Model) -> dict[int, tuple[str, int]]:
     """Return the array and the index in it that each settable float of a model is read from."""
-    return {k: (LINKS, k) for k in link_places(model)} | {
-        k: (PARAMETERS, n) for n, k in enumerate(parameter_places(model))
+    return {k: (LINKS, k) for k in link_inertia_indices(model)} | {
+        k: (PARAMETERS, n) for n, k in enumerate(parameter_indices(model))
     }
 
 
@@ -189,23 +189,26 @@ def record_kernel(
     for f in inputs:
         if f.is_open:
             raise NotTraceable(f"{algorithm.name} takes constraints or contacts")
-        call_ints[ly.HAS_INPUT + f] = 1
-        for k in range(call_ints[ly.SIZE + f]):
-            work[call_ints[ly.OFFSET + f] + k] = trace.input(f.name, k)
+        call_ints[packing.HAS_INPUT + f] = 1
+        for k in range(call_ints[packing.SIZE + f]):
+            work[call_ints[packing.OFFSET + f] + k] = trace.input(f.name, k)
     for option, value in options.items():
-        call_ints[ly.OPTION + option] = value
+        call_ints[packing.OPTION + option] = value
     for k, (source, n) in settable.items():
         model_floats[k] = trace.input(source, n)
     run_kernels(
         trace,
         (*entries.ALWAYS, program.kernel),
-        ly.KernelArgs(
+        packing.KernelArgs(
             model._ints.tolist(), TracedCallIntegers(call_ints, trace), model_floats, work
         ),
     )
     written = {}
     for f in {*algorithm.results, *algorithm.also_writes}:
-        start, end = call_ints[ly.OFFSET + f], call_ints[ly.OFFSET + f] + call_ints[ly.SIZE + f]
+        start, end = (
+            call_ints[packing.OFFSET + f],
+            call_ints[packing.OFFSET + f] + call_ints[packing.SIZE + f],
+        )
         if f.shape[:1] == ("rows",):
             # The first row is for the universe.
             start += (end - start) // (model.njoints + 1)

@@ -3,7 +3,7 @@
 """Compiled functions that recordings require in addition to algorithms."""
 
 from ..cdr.decode_kernel import DECODE
-from ..engine.call.algorithm import compiled
+from ..engine.call.algorithm import load_function
 from ..observer.runs_kernel import RUNS
 from ..recordings.formats.index_kernel import INDEX_MCAP, INDEX_ROS1
 from ..states.kernel import COLLECT_MESSAGES
@@ -14,4 +14,4 @@ KERNELS = COLLECT_MESSAGES, DECODE, INDEX_MCAP, INDEX_ROS1, RUNS
 def prepare() -> None:
     """Compile all of them, so that worker processes load them from the cache."""
     for entry in KERNELS:
-        compiled(entry)
+        load_function(entry)

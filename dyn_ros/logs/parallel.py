@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..engine.machine_code.workers import cores
+from ..engine.machine_code.workers import processor_count
 from ..engine.model.model import RootJoint
 from ..engine.model.moments import Moment
 from ..recordings.formats.sources import find_recordings
@@ -179,7 +179,7 @@ def open_workers(
     if workers is not None and workers < 1:
         raise ValueError(f"workers: expected at least 1, got {workers!r}")
     kernels.prepare()
-    return LocalWorkers(workers or cores(), retries, fork)
+    return LocalWorkers(workers or processor_count(), retries, fork)
 
 
 def _call_with_part(function: Callable[[Recording], Any], rate: float | None, part: Part) -> Any:

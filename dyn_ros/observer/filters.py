@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..engine.algorithms import crba
 from ..engine.algorithms.filters import disturbance_filter
 from ..engine.algorithms.filters.low_pass import LOW_PASS
-from ..engine.call.algorithm import compiled
+from ..engine.call.algorithm import load_function
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.kernel.validation import finite_number, positive_number, require_model
@@ -258,7 +258,7 @@ class LowPass:
                 "reset before another signal"
             )
         filtered = np.empty(x.shape)
-        call = compiled(LOW_PASS)
+        call = load_function(LOW_PASS)
         share = -np.expm1(-self._bandwidth * dt)
         call(np.ascontiguousarray(x), *x.shape, share, int(len(dt) > 1), 0, value, filtered)
         return filtered
@@ -330,7 +330,7 @@ class DisturbanceFilter:
         dt_stride: int,
         external: Array,
     ) -> None:
-        call = compiled(disturbance_filter.FILTER)
+        call = load_function(disturbance_filter.FILTER)
         address = M.__array_interface__["data"][0]
         call(
             momentum,

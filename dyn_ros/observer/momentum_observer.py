@@ -13,7 +13,7 @@ import numpy as np
 from ..engine.algorithms import crba, momentum_terms, nonlinear_effects
 from ..engine.algorithms.filters import momentum_observer_step as algorithm
 from ..engine.algorithms.filters.losses import Losses
-from ..engine.call.algorithm import compiled
+from ..engine.call.algorithm import load_function
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.kernel.validation import finite_array, require_model
@@ -334,7 +334,7 @@ class MomentumObserver:
         moved, rate = self._terms(samples, threads)
         settings = np.array([self._gain, *self._losses.kernel])
         memory = np.array(self._state)
-        call = compiled(algorithm.FILTER)
+        call = load_function(algorithm.FILTER)
 
         def run(start: int, stop: int, dt: Array, stride: int) -> None:
             where = [array[start:].ctypes.data for array in (samples.v, samples.tau, moved, rate)]

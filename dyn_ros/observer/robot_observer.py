@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ..engine.algorithms import nonlinear_effects, torque_without_friction
 from ..engine.algorithms.dynamics.friction import with_gravity
-from ..engine.call.algorithm import compiled
+from ..engine.call.algorithm import load_function
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model.coordinates import has_single_coordinate
@@ -367,7 +367,7 @@ def split_runs(stamp: Index, usable: NDArray[np.bool_], max_gap: float) -> list[
     ``stamp`` [ns] and ``usable``, whether all inputs are known, are (n,); ``max_gap`` is in s.
     """
     kind = np.empty(len(stamp), np.uint8)
-    find = compiled(runs_kernel.RUNS)
+    find = load_function(runs_kernel.RUNS)
     find(np.ascontiguousarray(stamp), usable.astype(np.uint8), len(stamp), max_gap, kind)
     rows = np.flatnonzero(kind)
     starts = np.flatnonzero(kind[rows] == runs_kernel.BEGINS)

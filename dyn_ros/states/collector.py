@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..cdr.decode import Decoder
-from ..engine.call.algorithm import compiled
+from ..engine.call.algorithm import load_function
 from ..engine.kernel.types import Array
 from ..engine.model.coordinates import independent_joint_indices
 from ..engine.model.model import Model
@@ -123,7 +123,7 @@ class Collector:
             nv,
         )
         self._scalars[mem.IS_PLANAR] = joints.base == "planar"
-        self._call = compiled(kernel.COLLECT_MESSAGES)
+        self._call = load_function(kernel.COLLECT_MESSAGES)
         self._clear_efforts()
         if joints.base is not None:
             self._add_base_group()

@@ -56,8 +56,8 @@ def test_its_functions_are_used_and_agree(path):
     model.set_payload("box", "tool", 1.5, [0.0, 0.1, 0.2], 0.01 * np.eye(3))
     expected = results(model)
     assert sorted(dyn_ros.load_native(path, model)) == sorted(NAMES)
-    assert all(robot_library.address(ALGORITHMS[name], model) for name in NAMES)
-    assert not robot_library.address(ALGORITHMS["minverse"], model)
+    assert all(robot_library.find_code(ALGORITHMS[name], model) for name in NAMES)
+    assert not robot_library.find_code(ALGORITHMS["minverse"], model)
     for x, y in zip(results(model), expected, strict=True):
         assert np.allclose(x, y, rtol=1e-12, atol=1e-12)
     assert any(not np.array_equal(x, y) for x, y in zip(results(model), expected, strict=True))
@@ -68,7 +68,7 @@ def test_another_robot_is_refused_and_keeps_its_functions(path):
     with pytest.raises(ValueError, match=r"is not for Model.*export it again"):
         dyn_ros.load_native(path, other)
     dyn_ros.load_native(path)
-    assert not robot_library.address(ALGORITHMS["rnea"], other)
+    assert not robot_library.find_code(ALGORITHMS["rnea"], other)
 
 
 def test_what_is_no_such_library_is_refused(tmp_path):
@@ -137,13 +137,13 @@ def test_rounding_errors_of_another_processor(path):
         model = dyn_ros.Model.from_urdf_file(ARM)
         model._floats *= 1.0 + change
         dyn_ros.load_native(path)
-        assert bool(robot_library.address(ALGORITHMS["rnea"], model)) == is_accepted
+        assert bool(robot_library.find_code(ALGORITHMS["rnea"], model)) == is_accepted
 
 
 def test_the_parameter_of_nodes(path):
     values = {**VALUES, "native_library": str(path)}
     model = RobotContext(ARM.read_text(), values).model
-    assert robot_library.address(ALGORITHMS["rnea"], model)
+    assert robot_library.find_code(ALGORITHMS["rnea"], model)
     with pytest.raises(SettingError, match="native_library: .*is not for Model"):
         RobotContext(ARM.read_text(), values | {"root_joint": "floating"})
 

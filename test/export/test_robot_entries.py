@@ -13,9 +13,9 @@ import pytest
 import dyn_ros
 from dyn_ros.engine.call import entries
 from dyn_ros.engine.call.algorithm import ALGORITHMS
-from dyn_ros.engine.call.robot_library import digest as robot_digest
+from dyn_ros.engine.call.robot_library import code_digest as robot_digest
 from dyn_ros.engine.call.workspace import Workspace, new_field
-from dyn_ros.engine.kernel import packing as ly
+from dyn_ros.engine.kernel import packing
 from dyn_ros.engine.kernel.fields import public_view
 from dyn_ros.engine.machine_code.targets import best_target
 from dyn_ros.export.robot_entries import specialize_entry
@@ -43,11 +43,11 @@ def fields(model, algorithm, values, call):
     """Return the status and the public fields of a call with these inputs."""
     program = algorithm.program(model)
     arrays = {f: new_field(model, f) for f in (*algorithm.results, *algorithm.also_writes)}
-    space = Workspace(model, program.fields, published=arrays)
+    space = Workspace(model, program.fields, public_arrays=arrays)
     for f, value in values.items():
-        space.call_ints[ly.HAS_INPUT + f] = 1
+        space.call_ints[packing.HAS_INPUT + f] = 1
         space[f][...] = value
-    status = call(*entries.addresses(model, space))
+    status = call(*entries.argument_addresses(model, space))
     return status, {f.name: public_view(model, f, array) for f, array in arrays.items()}
 
 
@@ -83,11 +83,11 @@ def test_digest_of_the_robot(tmp_path):
     model, other, rnea = load_arm(), load_arm(), ALGORITHMS["rnea"]
     entry = specialize_entry(model, "rnea", best_target())
     word = ctypes.c_int64.in_dll(load_entry(entry, tmp_path), entry.digest_symbol)
-    digest = robot_digest(model, rnea)
-    assert word.value == digest
+    code_digest = robot_digest(model, rnea)
+    assert word.value == code_digest
     other.gravity, other.armature = [0.0, 0.0, -1.6], np.ones(7)
-    assert robot_digest(other, rnea) == digest
-    assert robot_digest(model, ALGORITHMS["aba"]) != digest
+    assert robot_digest(other, rnea) == code_digest
+    assert robot_digest(model, ALGORITHMS["aba"]) != code_digest
     assert (
         robot_digest(
             dyn_ros.Model.from_urdf_file(
@@ -95,7 +95,7 @@ def test_digest_of_the_robot(tmp_path):
             ),
             rnea,
         )
-        != digest
+        != code_digest
     )
 
 

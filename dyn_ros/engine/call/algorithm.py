@@ -6,6 +6,11 @@ An algorithm consists of a kernel (one argument, a ``KernelArgs``), its input fi
 fields, and the other public fields that it writes to ``Data``. All other fields that the kernel
 refers to are scratch: each algorithm has its own memory for them, so that no call can read the
 intermediate results of another algorithm.
+
+A public function without a body, such as ``rnea``, passes its arguments to a ``Call`` of the
+extension (``machine_code/one_state.c``). This runs the compiled entry that ``Data`` holds for the
+function; in the first call, for a batch, and for arguments that it does not accept as they are, it
+calls ``Caller`` (``caller.py``), which validates and prepares. See docs/architecture.md.
 """
 
 from __future__ import annotations
@@ -25,7 +30,7 @@ from ..kernel.validation import as_array, require_equal, require_valid
 from ..machine_code import library
 from ..machine_code.compiler import Entry
 from ..machine_code.declare import JIT
-from ..machine_code.reach import references, walk
+from ..machine_code.reach import find_references, walk_functions
 from ..model.model import Model
 from . import entries, singular
 from .caller import Caller
@@ -37,17 +42,15 @@ PUBLIC: list[str] = []
 _log = logging.getLogger("dyn_ros")
 
 
-def _references(function: FunctionType) -> tuple[Any, Any]:
-    return _declarations(function, len(function.__globals__))
+def _find_declarations(function: FunctionType) -> tuple[Any, Any]:
+    """Return the functions, and the fields and options, that a function itself refers to."""
+    return _cached_declarations(function, len(function.__globals__))
 
 
 @functools.cache
-def _declarations(function: FunctionType, _: int) -> tuple[Any, Any]:
-    """Return the functions, and the fields and options, that a function itself refers to.
-
-    The number of its global variables grows while its module is imported.
-    """
-    functions, constants = references(function)
+def _cached_declarations(function: FunctionType, _: int) -> tuple[Any, Any]:
+    """Find declarations once for each number of global variables: it grows during the import."""
+    functions, constants = find_references(function)
     values = constants.values()
     options = {value for value in values if isinstance(value, Option)}
     return functions, (fields_among(values), options)
@@ -58,18 +61,18 @@ class Program:
 
     def __init__(self, name: str, kernel: Callable[..., Any], inputs: Sequence[Field]) -> None:
         self.name, self.kernel = name, kernel
-        self.fields, self.options, self.can_fail = _described(
-            library.program(name) if JIT else None
-        ) or referred(kernel, inputs)
-        self.one = Entry(f"{name}-one", entries.for_one(kernel))
-        self.lanes = Entry(f"{name}-lanes", entries.for_lanes(kernel))
+        self.fields, self.options, self.can_fail = _read_description(
+            library.program_description(name) if JIT else None
+        ) or find_fields_and_options(kernel, inputs)
+        self.one = Entry(f"{name}-one", entries.make_state_entry(kernel))
+        self.lanes = Entry(f"{name}-lanes", entries.make_lanes_entry(kernel))
 
     def description(self) -> tuple[list[Field], list[Option], bool]:
-        """Its entry in a library, so that its kernel need not be analyzed."""
+        """Return the fields, options and ``can_fail`` for a library, which saves the analysis."""
         return sorted(self.fields), sorted(self.options), self.can_fail
 
 
-def _described(description: Any) -> tuple[set[Field], set[Option], bool] | None:
+def _read_description(description: Any) -> tuple[set[Field], set[Option], bool] | None:
     """Return a program's fields and options, and whether it may fail; None if not described."""
     if description is None:
         return None
@@ -77,11 +80,11 @@ def _described(description: Any) -> tuple[set[Field], set[Option], bool] | None:
     return {FIELDS[n] for n in fields}, {OPTIONS[n] for n in options}, can_fail
 
 
-def referred(
+def find_fields_and_options(
     kernel: Callable[..., Any], inputs: Sequence[Field]
 ) -> tuple[set[Field], set[Option], bool]:
     """Return the fields and options that a kernel refers to, and whether it may fail."""
-    reached = dict(walk(_references, kernel, *entries.ALWAYS))
+    reached = dict(walk_functions(_find_declarations, kernel, *entries.ALWAYS))
     fields = set(inputs).union(*(fields for fields, _ in reached.values()))
     options = set().union(*(options for _, options in reached.values()))
     return fields, options, report_small_pivot in reached
@@ -117,7 +120,7 @@ class Algorithm:
     ) -> None:
         self.name, self._others = name, tuple(others)
         self.inputs, self.results, self.optional, self.also_writes = (
-            _declared(name, what, fields, Field)
+            _require_distinct(name, what, fields, Field)
             for what, fields in (
                 ("inputs", inputs),
                 ("results", results),
@@ -125,7 +128,7 @@ class Algorithm:
                 ("also_writes", also_writes),
             )
         )
-        self.options = _declared(name, "options", options, Option)
+        self.options = _require_distinct(name, "options", options, Option)
         self._check_names()
         self._arguments = [(f.name.lstrip("_"), f.shape, f in optional) for f in inputs]
         plain = Program(name, kernel, self.inputs)
@@ -141,10 +144,11 @@ class Algorithm:
             raise ValueError(
                 f"an algorithm named {self.name!r} exists already; choose another name"
             )
-        others = [f for f in self.optional if f not in self.inputs]
-        if others:
+        not_inputs = [f for f in self.optional if f not in self.inputs]
+        if not_inputs:
             raise ValueError(
-                f"{self.name}: optional inputs must be inputs; add {_names(others)} to inputs"
+                f"{self.name}: optional inputs must be inputs; add "
+                f"{_join_names(not_inputs)} to inputs"
             )
         if any(option.bits == 0 for option in self.options[1:]):
             raise ValueError(
@@ -199,15 +203,15 @@ class Algorithm:
         algorithm writes. ``make`` converts the tuple of results, for example to a named tuple; by
         default, it is returned as it is, or the result itself if there is only one.
         """
-        call, call_with_options = Caller(self, results, make).functions()
+        call, call_with_options = Caller(self, results, make).make_functions()
         return call_with_options if self.options else call
 
     # --- the arguments
 
-    def checked(
+    def validate_arguments(
         self, model: Model, data: Any, values: Sequence[Any]
     ) -> tuple[int | None, list[Any], int]:
-        """Validate the arguments.
+        """Validate the arguments of a call; TypeError or ValueError if they do not fit.
 
         Returns the number of states (None for a single one), the inputs as float64 arrays, all
         with or all without a leading axis, and the number of constraints.
@@ -310,14 +314,15 @@ def algorithm(
     The algorithm has the name of the function. Kernel, inputs, results and the rest of the
     declaration are passed to ``Algorithm``, ``make`` to ``Algorithm.caller``.
 
-    A function without a body passes its arguments to the algorithm, each to the input of its name.
-    Its options are ``selector``: a number, or a function of arguments of the same names. A function
-    that prepares arguments or results has a body, which calls ``NAME.call``.
+    The body of a function that has only a docstring is generated: it passes its arguments to the
+    algorithm, each to the input of its name. Its options are ``selector``: a number, or a function
+    of arguments of the same names. A function that prepares arguments or results has a body, which
+    calls ``NAME.call``.
     """
 
     def declare(function: Callable[P, R]) -> AlgorithmFunction[P, R]:
         declared = Algorithm(function.__name__, kernel, inputs, results, **declaration)
-        return _published(function, declared, declared.caller(make=make), selector)
+        return _make_public(function, declared, declared.caller(make=make), selector)
 
     return declare
 
@@ -334,12 +339,12 @@ def variant(
 
     def declare(function: Callable[P, R]) -> AlgorithmFunction[P, R]:
         call = of.algorithm.caller() if own_results else of.call
-        return _published(function, of.algorithm, call, selector)
+        return _make_public(function, of.algorithm, call, selector)
 
     return declare
 
 
-def _published(
+def _make_public(
     function: Callable[P, R],
     declared: Algorithm,
     call: Callable[..., Any],
@@ -347,20 +352,21 @@ def _published(
 ) -> AlgorithmFunction[P, R]:
     """Make a function public; without a body, make the one that calls the algorithm."""
     if function.__code__.co_code in _EMPTY_BODIES:
-        function = _calling(function, declared, call, selector)
+        function = _make_calling_function(function, declared, call, selector)
     published = cast(AlgorithmFunction[P, R], public(function))
     published.algorithm, published.call = declared, call
     return published
 
 
-def _documented() -> None:
-    """Nothing."""
+def _docstring_only() -> None:
+    """Do nothing."""
 
 
-_EMPTY_BODIES = {_documented.__code__.co_code, (lambda: None).__code__.co_code}
+# The bytecode of a function without statements, with and without a docstring
+_EMPTY_BODIES = {_docstring_only.__code__.co_code, (lambda: None).__code__.co_code}
 
 
-def _calling(
+def _make_calling_function(
     function: Callable[P, R],
     declared: Algorithm,
     call: Callable[..., Any],
@@ -415,22 +421,22 @@ def announce_compilation(name: str) -> None:
     )
 
 
-def compiled(entry: Entry) -> Callable[..., Any]:
-    """Return the function of an entry."""
+def load_function(entry: Entry) -> Callable[..., Any]:
+    """Return the function that runs an entry; compile or load its code first if necessary."""
     entry.load(lambda: announce_compilation(entry.name))
     return entry.call
 
 
-def _declared(name: str, what: str, items: Any, kind: type) -> tuple[Any, ...]:
-    """Return items as a tuple; they must be distinct fields or options."""
+def _require_distinct(name: str, what: str, items: Any, kind: type) -> tuple[Any, ...]:
+    """Return items as a tuple; TypeError or ValueError unless they are distinct, of a kind."""
     if isinstance(items, kind) or not all(isinstance(item, kind) for item in items):
         raise TypeError(
             f"{name}: {what}: expected a tuple of {kind.__name__}, such as (A,), got {items!r:.80}"
         )
     if len(set(items)) < len(items):
-        raise ValueError(f"{name}: {what}: expected distinct items, got {_names(items)}")
+        raise ValueError(f"{name}: {what}: expected distinct items, got {_join_names(items)}")
     return tuple(items)
 
 
-def _names(items: Any) -> str:
+def _join_names(items: Any) -> str:
     return ", ".join(item.name for item in items)

@@ -23,9 +23,9 @@ from .workspace import Workspace
 NO_ROWS = np.zeros((0, 0))
 """The rows of an omitted input, and of a result that the caller does not return."""
 _extension: Any = extension.native() if JIT else None
-_MOST_SUMMED = 1 << 13  # states; a multiple of LANES
-_LINE = 8  # numbers in a cache line, as in batches.c
-_PAST_CACHES = 1 << 20  # numbers: larger results do not stay in the caches until they are read
+_MAX_SUMMED_STATES = 1 << 13  # states; a multiple of LANES
+_CACHE_LINE = 8  # numbers in a cache line, as in batches.c
+_MIN_UNCACHED_NUMBERS = 1 << 20  # larger results do not stay in the caches
 
 
 class BatchSpace:
@@ -37,15 +37,18 @@ class BatchSpace:
         self._tiles: dict[tuple[Field, int], tuple[NDArray[np.int64], int]] = {}
         self.totals: dict[Field, Array] = {}
         call_ints: Any = self._workspace.call_ints
-        self._options, self._call_ints = entries.packing(algorithm.options), memoryview(call_ints)
+        self._options, self._call_ints = (
+            entries.option_shifts(algorithm.options),
+            memoryview(call_ints),
+        )
         self._varying = [
             (n, f) for n, f in enumerate(algorithm.inputs) if f in algorithm.optional or f.is_open
         ]
         self._open_results = [(n, f) for n, f in enumerate(algorithm.results) if f.is_open]
         for f in algorithm.inputs:
             self._call_ints[packing.HAS_INPUT + f] = True
-        offset, quaternions = self._workspace.offset, entries.quaternions(model)
-        # What entries.GATHER and entries.SCATTER read
+        offset, quaternions = self._workspace.offset, entries.locate_quaternions(model)
+        # Descriptors that entries.GATHER and entries.SCATTER read
         self._inputs = np.array(
             [
                 (0, 0, offset(f), *(quaternions if f.shape == ("nq",) else (0, 0)))
@@ -57,13 +60,13 @@ class BatchSpace:
         for n, f in enumerate(algorithm.results):
             if not (f.is_open or f.summed):
                 self._outputs[n, entries.TILES] = self._address_of_tiles(
-                    f, _padded(_row_shape(model, f, 0))
+                    f, _row_length(_row_shape(model, f, 0))
                 )
         self._arguments = (
             program.lanes.address,
             entries.GATHER.address,
             entries.SCATTER.address,
-            *entries.addresses(model, self._workspace),
+            *entries.argument_addresses(model, self._workspace),
             LANES,
             offset(EMPTY),
             self._inputs,
@@ -84,7 +87,7 @@ class BatchSpace:
         call_ints = self._call_ints
         _extension.set_arrays(self._inputs, inputs)
         total = _extension.set_arrays(self._outputs, outputs)
-        self._past_caches = total >= _PAST_CACHES
+        self._past_caches = total >= _MIN_UNCACHED_NUMBERS
         for option, shift, mask in self._options:
             call_ints[packing.OPTION + option] = selector >> shift & mask
         call_ints[packing.NCONSTRAINTS] = 0
@@ -92,7 +95,7 @@ class BatchSpace:
             columns = inputs[n].shape[1]
             call_ints[packing.HAS_INPUT + f] = columns > 0
             if f.is_open and columns:
-                call_ints[packing.NCONSTRAINTS] = columns // entries.heads(f)
+                call_ints[packing.NCONSTRAINTS] = columns // entries.open_input_rows(f)
         for n, f in self._open_results:
             self._outputs[n, entries.TILES] = self._address_of_tiles(f, outputs[n].shape[1])
 
@@ -127,8 +130,8 @@ class BatchSpace:
         """Yield ranges of states, and store how many lanes of their last tile hold a state."""
         middle = stop - (stop - start) % LANES
         self._workspace.call_ints[packing.NSTATES] = LANES
-        for first in range(start, middle, _MOST_SUMMED):
-            yield first, min(first + _MOST_SUMMED, middle)
+        for first in range(start, middle, _MAX_SUMMED_STATES):
+            yield first, min(first + _MAX_SUMMED_STATES, middle)
         self._workspace.call_ints[packing.NSTATES] = stop - middle
         if middle < stop:
             yield middle, stop
@@ -154,21 +157,21 @@ class BatchSpace:
             tiles += math.prod(field.shape[1:])
         if field.sparse:
             full = np.zeros(columns + LANES, bool)
-            tree = _nonzeros(self._workspace.model, field.shape)
+            tree = _nonzero_entries(self._workspace.model, field.shape)
             full[: tree.size] = tree.ravel()
             empty = ~full[first[:, None] + np.arange(LANES)].any(axis=1)
             tiles[empty] = self._workspace.offset(EMPTY)
         return tiles
 
 
-def _nonzeros(model: Model, shape: tuple[Axis, ...]) -> NDArray[np.bool_]:
+def _nonzero_entries(model: Model, shape: tuple[Axis, ...]) -> NDArray[np.bool_]:
     """Return a mask of the entries of a sparse field that can differ from zero."""
     if shape == ("nv", "parameters"):
-        return _carried(model)
-    return _along_tree(model, len(shape))
+        return _moved_parameters(model)
+    return _same_branch(model, len(shape))
 
 
-def _carried(model: Model) -> NDArray[np.bool_]:
+def _moved_parameters(model: Model) -> NDArray[np.bool_]:
     """Return a mask of the parameters in the columns of bodies that the velocity moves."""
     mask = np.zeros((model.nv, model.njoints, 10), bool)
     for joint, subtree in zip(model._tree_table[1:], model.subtrees):
@@ -177,7 +180,7 @@ def _carried(model: Model) -> NDArray[np.bool_]:
     return mask
 
 
-def _along_tree(model: Model, axes: int) -> NDArray[np.bool_]:
+def _same_branch(model: Model, axes: int) -> NDArray[np.bool_]:
     """Return a mask of tuples of velocities that are pairwise in the same branch."""
     k, (_, end) = np.arange(model.nv), model._velocity_tree
     before = (k[:, None] <= k) & (k < end[:, None])
@@ -197,10 +200,10 @@ def _row_shape(model: Model, field: Field, constraints: int) -> tuple[int, ...]:
     return (shape[0] - 1, *shape[1:]) if field.shape[:1] == ("rows",) else shape
 
 
-def _padded(shape: tuple[int, ...]) -> int:
-    """Return the numbers in the row of a result: long ones consist of whole cache lines."""
+def _row_length(shape: tuple[int, ...]) -> int:
+    """Return the length of a result's rows [numbers]: long ones consist of whole cache lines."""
     count = math.prod(shape)
-    return -(-count // _LINE) * _LINE if count >= _LINE * _LINE else count
+    return -(-count // _CACHE_LINE) * _CACHE_LINE if count >= _CACHE_LINE * _CACHE_LINE else count
 
 
 def new_result(data: Data, field: Field, size: int, constraints: int) -> tuple[Array, Array]:
@@ -211,12 +214,12 @@ def new_result(data: Data, field: Field, size: int, constraints: int) -> tuple[A
     if field.summed:
         return np.empty((size, 0)), np.zeros(axis_lengths(data.model, field.shape))
     shape = _row_shape(data.model, field, constraints)
-    rows = data._buffer_pool.array((size, _padded(shape)))
+    rows = data._buffer_pool.array((size, _row_length(shape)))
     results = rows[:, : math.prod(shape)].reshape(size, *shape)
     return rows, results.swapaxes(-1, -2) if field.transposed else results
 
 
-def in_parts(
+def run_in_threads(
     data: Data, size: int, threads: int, run: Callable[[int, int, int], Any]
 ) -> Sequence[Any]:
     """Call ``run(thread, start, stop)`` for each thread's part of a batch; return the results."""

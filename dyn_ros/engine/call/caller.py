@@ -28,14 +28,14 @@ MAX_PREPARED_CALLS = 256  # number in each Data
 _numbers = itertools.count()
 
 
-class _Ready(NamedTuple):
-    """The parts of a Data that the calls for one state use."""
+class _StateCall(NamedTuple):
+    """The parts of a Data that the calls of one algorithm for one state use."""
 
     program: Any  # a Program
     workspace: Workspace
-    published: dict[Field, Array]
-    results: Any  # what is returned
-    finish: Callable[[], Any] | None  # a function that returns it, if it differs between calls
+    public_arrays: dict[Field, Array]  # of Data
+    results: Any  # returned, unless they differ between calls
+    finish: Callable[[], Any] | None  # returns the results if they differ between calls
     prepared: Any  # the extension's object
 
 
@@ -49,32 +49,36 @@ class Caller:
         self._number = next(_numbers)
         self._is_made = make is not None
         self._results = algorithm.results if results is None else tuple(results)
-        self._published = [
+        self._public_fields = [
             f for f in (*self._results, *(() if results else algorithm.also_writes)) if f.is_public
         ]
 
-    def functions(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    def make_functions(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """Return the call without options, and the one with options, packed into an integer."""
-        checked = self._call_checked
+        run = self._validate_and_run
         if JIT:
             new = extension.native().Call
-            return new(self._number, checked, False), new(self._number, checked, True)
+            return new(self._number, run, False), new(self._number, run, True)
 
         def call(model: Model, data: Data, threads: int, *inputs: Any) -> Any:
-            return checked(model, data, threads, 0, inputs)
+            return run(model, data, threads, 0, inputs)
 
         def call_with_options(
             model: Model, data: Data, threads: int, selector: int, *inputs: Any
         ) -> Any:
-            return checked(model, data, threads, selector, inputs)
+            return run(model, data, threads, selector, inputs)
 
         return call, call_with_options
 
-    def _call_checked(
+    def _validate_and_run(
         self, model: Model, data: Data, threads: int, selector: int, inputs: tuple[Any, ...]
     ) -> Any:
+        """Validate the arguments and run, for one state or a batch; return the results.
+
+        The extension calls this in the first call, and if it does not accept the arguments.
+        """
         algorithm = self._algorithm
-        size, values, constraints = algorithm.checked(model, data, inputs)
+        size, values, constraints = algorithm.validate_arguments(model, data, inputs)
         if size is None:
             data._claim(threading.get_ident())
             return self._run_one(data, selector, values, constraints)
@@ -90,18 +94,20 @@ class Caller:
 
     def _run_one(self, data: Data, selector: int, values: Sequence[Any], constraints: int) -> Any:
         """Run on validated arrays."""
-        ready = data._ready.get(self) or self._prepare(data)
+        ready = data._state_calls.get(self) or self._prepare(data)
         if JIT:
             status = self._run_compiled(data, ready, selector, values)
         else:
             status = self._interpret(data.model, ready, selector, values, constraints)
-            for f, array in ready.published.items():
+            for f, array in ready.public_arrays.items():
                 array[...] = ready.workspace[f]
         if status:
             self._algorithm.raise_if_singular(data.model, values)
         return ready.results if ready.finish is None else ready.finish()
 
-    def _run_compiled(self, data: Data, ready: _Ready, selector: int, values: Sequence[Any]) -> int:
+    def _run_compiled(
+        self, data: Data, ready: _StateCall, selector: int, values: Sequence[Any]
+    ) -> int:
         """Run the machine code, which the next call finds; return the status."""
         algorithm = self._algorithm
         status = ready.prepared.run(data, data.model, selector, tuple(values))
@@ -116,7 +122,12 @@ class Caller:
         return status
 
     def _interpret(
-        self, model: Model, ready: _Ready, selector: int, values: Sequence[Any], constraints: int
+        self,
+        model: Model,
+        ready: _StateCall,
+        selector: int,
+        values: Sequence[Any],
+        constraints: int,
     ) -> int:
         """Run the kernel in Python; return the status."""
         workspace = ready.workspace
@@ -127,14 +138,16 @@ class Caller:
             ready.program.kernel(r)
         return int(workspace.call_ints[STATUS])
 
-    def _prepare(self, data: Data) -> _Ready:
+    def _prepare(self, data: Data) -> _StateCall:
         """Allocate the memory for the calls for one state."""
-        if len(data._ready) >= MAX_PREPARED_CALLS:  # one for each choice of results
-            data._ready.clear()
+        if len(data._state_calls) >= MAX_PREPARED_CALLS:  # one for each choice of results
+            data._state_calls.clear()
             data._prepared.clear()
         program = self._algorithm.program(data.model)
-        published = {f: data._array(f) for f in self._published}
-        workspace = Workspace(data.model, program.fields, published=published if JIT else None)
+        public_arrays = {f: data._array(f) for f in self._public_fields}
+        workspace = Workspace(
+            data.model, program.fields, public_arrays=public_arrays if JIT else None
+        )
         views = tuple(
             getattr(data, f.name)
             if f.is_public and not f.is_open
@@ -144,12 +157,14 @@ class Caller:
         results, finish = _one_or_all(views), self._finisher(data, views, workspace)
         prepared = None
         if JIT:
-            code = robot_library.address(self._algorithm, data.model)
+            code = robot_library.find_code(self._algorithm, data.model)
             if not code:
                 program.one.load(self._algorithm.announce)
                 code = program.one.address
-            prepared = entries.prepared(self._algorithm, data, workspace, code, results, finish)
-        ready = data._ready[self] = _Ready(program, workspace, published, results, finish, prepared)
+            prepared = entries.prepare_call(self._algorithm, data, workspace, code, results, finish)
+        ready = data._state_calls[self] = _StateCall(
+            program, workspace, public_arrays, results, finish, prepared
+        )
         return ready
 
     def _finisher(
@@ -160,7 +175,7 @@ class Caller:
         It converts numbers to floats, and gives open fields their size in the call.
         """
         numbers, make = [f.shape == () for f in self._results], self._make
-        if any(f.is_open for f in (*self._results, *self._published)):
+        if any(f.is_open for f in (*self._results, *self._public_fields)):
             return self._open_finisher(data, views, workspace)
         if not (self._is_made or any(numbers)):
             return None
@@ -173,6 +188,7 @@ class Caller:
     def _open_finisher(
         self, data: Data, views: tuple[Any, ...], workspace: Workspace
     ) -> Callable[[], Any]:
+        """Return the function that creates the results if some have an axis of variable length."""
         integers: Any = workspace.call_ints
         call_ints, model, make = memoryview(integers), data.model, self._make
         numbers, sizes = [f.shape == () for f in self._results], {}
@@ -180,7 +196,9 @@ class Caller:
 
         def views_of_size(length: int) -> tuple[dict[str, Array], Any]:
             public = {
-                f: public_view(model, f, workspace[f], length) for f in self._published if f.is_open
+                f: public_view(model, f, workspace[f], length)
+                for f in self._public_fields
+                if f.is_open
             }
             sized = [
                 view
@@ -213,7 +231,7 @@ class Caller:
         """Copy the inputs as the compiled call does with the caller's objects."""
         call_ints = workspace.call_ints
         call_ints[STATUS], call_ints[NCONSTRAINTS] = 0, constraints
-        for entry, shift, mask in entries.packing(self._algorithm.options):
+        for entry, shift, mask in entries.option_shifts(self._algorithm.options):
             call_ints[OPTION + entry] = selector >> shift & mask
         for f, value in zip(self._algorithm.inputs, values):
             call_ints[HAS_INPUT + f] = value is not None
@@ -253,7 +271,7 @@ class Caller:
             return space.add_up(start, stop, sums) if sums else space.run(start, stop)
 
         try:
-            states = batch.in_parts(data, size, threads, run)
+            states = batch.run_in_threads(data, size, threads, run)
         except BaseException:  # Ctrl-C: a part still running keeps its memory
             data._batch_spaces.pop(algorithm, None)
             raise
@@ -279,7 +297,7 @@ class Caller:
         """Run a batch without the compiler: one state after the other."""
         model = data.model
         arrays = {f: batch.new_result(data, f, size, constraints)[1] for f in self._results}
-        ready = data._ready.get(self) or self._prepare(data)
+        ready = data._state_calls.get(self) or self._prepare(data)
         for n in range(size):
             state = [None if x is None else x[n] for x in values]
             if self._interpret(model, ready, selector, state, constraints):

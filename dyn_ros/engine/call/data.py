@@ -99,7 +99,7 @@ class Data(_Base):
     model: Model
     _constants: Array  # the model's floats, read by address
     _arrays: dict[Field, Array]  # public fields
-    _ready: dict[Any, Any]  # caller -> memory of its calls for one state
+    _state_calls: dict[Any, Any]  # caller -> memory of its calls for one state
     _batch_spaces: dict[Any, list]  # algorithm -> memory of each thread
     _packed_constraints: dict[tuple, Any]  # arguments -> integers of contacts or constraints
     _last_packed: tuple[tuple, Any]  # contacts and settings, compared without hashing; result
@@ -145,7 +145,7 @@ class Data(_Base):
             model=model,
             _constants=model._floats,
             _arrays={},
-            _ready={},
+            _state_calls={},
             _batch_spaces={},
             _packed_constraints={},
             _last_packed=((), None),

@@ -108,16 +108,16 @@ _SECTION = re.compile(rf"\n\n({'|'.join(_SECTIONS)})\n-+\n")
 _LINE = re.compile(r"(.{1,92})(?: |$)")
 
 
-def _wrapped(text: str, newline: str = "\n    ") -> str:
+def _wrap(text: str, newline: str = "\n    ") -> str:
     return newline.join(_LINE.findall(text))
 
 
-def _entry(head: str, text: str) -> str:
+def _format_entry(head: str, text: str) -> str:
     """Return an entry of a section."""
-    return f"{head}\n    {_wrapped(text)}" if text else head
+    return f"{head}\n    {_wrap(text)}" if text else head
 
 
-def _entries(section: str) -> dict[str, str]:
+def _parse_entries(section: str) -> dict[str, str]:
     """Return the entries of a section by name; one of several names is there under each of them."""
     return {
         name: entry
@@ -127,14 +127,14 @@ def _entries(section: str) -> dict[str, str]:
     }
 
 
-def _listed(words: list[str]) -> str:
+def _join_words(words: list[str]) -> str:
     return " and ".join([*filter(None, [", ".join(words[:-1])]), words[-1]])
 
 
 # --- arguments
 
 
-def _optional(function: Callable[..., Any]) -> dict[str, bool]:
+def _optional_arguments(function: Callable[..., Any]) -> dict[str, bool]:
     """Return the names of the arguments, and whether their default is None."""
     code, defaults = function.__code__, function.__defaults__ or ()
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
@@ -143,7 +143,7 @@ def _optional(function: Callable[..., Any]) -> dict[str, bool]:
 
 
 @functools.cache
-def _argument(name: str, optional: bool, companion: str, frame: str) -> str | None:
+def _argument_entry(name: str, optional: bool, companion: str, frame: str) -> str | None:
     """Return the entry of a shared argument; None if it is not shared."""
     kind, text = _ENTRIES_WITH.get(companion, {}).get(name) or _ARGUMENTS.get(name, ("", ""))
     if not kind:
@@ -151,15 +151,15 @@ def _argument(name: str, optional: bool, companion: str, frame: str) -> str | No
     if optional:
         kind += ", optional"
         text += " Zero by default." if name in _ZERO_BY_DEFAULT else ""
-    return _entry(f"{name} : {kind}", text.replace("{frame}", frame))
+    return _format_entry(f"{name} : {kind}", text.replace("{frame}", frame))
 
 
-def _parameters(arguments: dict[str, bool], documented: dict[str, str]) -> list[str]:
+def _parameter_entries(arguments: dict[str, bool], documented: dict[str, str]) -> list[str]:
     """Return the entries of all arguments, in their order."""
     companion = next((name for name in _ENTRIES_WITH if name in arguments), "")
     frame = "joint frame" if "joint" in arguments else "frame"
     entries = [
-        documented.get(name) or _argument(name, optional, companion, frame)
+        documented.get(name) or _argument_entry(name, optional, companion, frame)
         for name, optional in arguments.items()
     ]
     return [entry for entry in dict.fromkeys(entries) if entry]
@@ -168,7 +168,7 @@ def _parameters(arguments: dict[str, bool], documented: dict[str, str]) -> list[
 # --- errors
 
 
-def _value_error(arguments: dict[str, bool], parameters: list[str]) -> str:
+def _value_error_text(arguments: dict[str, bool], parameters: list[str]) -> str:
     """Return the text about a ValueError."""
     causes = ["Wrong shape or dtype", "a number that is not finite"]
     if not _IN_A_RANGE.isdisjoint(arguments):
@@ -195,7 +195,7 @@ def _value_error(arguments: dict[str, bool], parameters: list[str]) -> str:
 # --- results
 
 
-def _result(field: Field, name: str, dimension: str) -> str:
+def _result_entry(field: Field, name: str, dimension: str) -> str:
     """Return the entry of a result."""
     axes = [
         str(_AXES.get(axis, axis)) if axis != "constraints" else dimension for axis in field.shape
@@ -208,24 +208,25 @@ def _result(field: Field, name: str, dimension: str) -> str:
         else "number, or (B,) ndarray"
     )
     place = f"; ``data.{field.name}``." if field.is_public else "."
-    return _entry(
+    return _format_entry(
         f"{name} : {kind}" if name else kind, field.doc and field.doc.removesuffix(".") + place
     )
 
 
-def _results(algorithm: Algorithm, arguments: Iterable[str]) -> str:
+def _results_section(algorithm: Algorithm, arguments: Iterable[str]) -> str:
     """Return the section about the results."""
     dimension = "dimension" if "dimension" in arguments else "m"
     several = len(algorithm.results) > 1
     return "\n".join(
-        _result(field, several * field.name.lstrip("_"), dimension) for field in algorithm.results
+        _result_entry(field, several * field.name.lstrip("_"), dimension)
+        for field in algorithm.results
     )
 
 
-def _also_computes(algorithm: Algorithm) -> str:
+def _also_computes_text(algorithm: Algorithm) -> str:
     """Return the paragraph about the other fields that an algorithm writes."""
     names = [f"``data.{field.name}``" for field in algorithm.also_writes]
-    return "\n\n" + _wrapped(f"Also computes {_listed(names)}.", "\n") if names else ""
+    return "\n\n" + _wrap(f"Also computes {_join_words(names)}.", "\n") if names else ""
 
 
 @functools.cache
@@ -240,11 +241,11 @@ def _first_writers() -> dict[Field, str]:
     }
 
 
-def _notes(algorithm: Algorithm, arguments: Iterable[str]) -> str:
+def _notes_section(algorithm: Algorithm, arguments: Iterable[str]) -> str:
     """Return the entries of the fields that no function returns, where they are written first."""
     dimension = "dimension" if "dimension" in arguments else "m"
     entries = [
-        _result(field, field.name, dimension)
+        _result_entry(field, field.name, dimension)
         for field in algorithm.also_writes
         if _first_writers().get(field) == algorithm.name
     ]
@@ -252,7 +253,7 @@ def _notes(algorithm: Algorithm, arguments: Iterable[str]) -> str:
     return "\n".join([head, *entries]) if entries else ""
 
 
-def complete(function: Callable[..., Any]) -> None:
+def complete_docstring(function: Callable[..., Any]) -> None:
     """Add to the docstring of an algorithm what it declares, and what all algorithms share.
 
     Entries that it has itself are kept; so is a section "Returns" that it has itself.
@@ -262,18 +263,20 @@ def complete(function: Callable[..., Any]) -> None:
     summary, *parts = _SECTION.split(inspect.cleandoc(function.__doc__))
     sections = dict(zip(parts[::2], parts[1::2]))
     algorithm: Algorithm | None = getattr(function, "algorithm", ALGORITHMS.get(function.__name__))
-    arguments = _optional(function)
-    parameters = _parameters(arguments, _entries(sections.get("Parameters", "")))
-    errors = {"ValueError": _entry("ValueError", _value_error(arguments, parameters))}
+    arguments = _optional_arguments(function)
+    parameters = _parameter_entries(arguments, _parse_entries(sections.get("Parameters", "")))
+    errors = {"ValueError": _format_entry("ValueError", _value_error_text(arguments, parameters))}
     if algorithm:
-        summary += _also_computes(algorithm)
-        sections.setdefault("Returns", _results(algorithm, arguments))
-        notes = filter(None, [sections.get("Notes", ""), _notes(algorithm, arguments)])
+        summary += _also_computes_text(algorithm)
+        sections.setdefault("Returns", _results_section(algorithm, arguments))
+        notes = filter(None, [sections.get("Notes", ""), _notes_section(algorithm, arguments)])
         sections |= {"Notes": text} if (text := "\n\n".join(notes)) else {}
         can_fail = any(program.can_fail for program in algorithm.programs)
         if can_fail and function.__name__ != "cholesky_M_times":  # divides by nothing
-            errors["numpy.linalg.LinAlgError"] = _entry("numpy.linalg.LinAlgError", _SINGULAR)
-    errors |= _entries(sections.get("Raises", ""))
+            errors["numpy.linalg.LinAlgError"] = _format_entry(
+                "numpy.linalg.LinAlgError", _SINGULAR
+            )
+    errors |= _parse_entries(sections.get("Raises", ""))
     sections |= {"Parameters": "\n".join(parameters), "Raises": "\n".join(errors.values())}
     text = "".join(
         f"\n\n{title}\n{'-' * len(title)}\n{sections[title]}"
@@ -287,4 +290,4 @@ def complete_docstrings(items: Iterable[Callable[..., Any]]) -> None:
     """Complete the docstrings of functions; classes remain as they are."""
     for item in items:
         if hasattr(item, "__code__"):
-            complete(item)
+            complete_docstring(item)

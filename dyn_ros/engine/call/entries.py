@@ -13,10 +13,24 @@ from typing import Any
 
 import numpy as np
 
-from ..kernel import lanes as la
-from ..kernel import packing as ly
+from ..kernel import packing
 from ..kernel.fields import MAX_CONSTRAINTS, Field, Option, axis_lengths
 from ..kernel.joints import compute_sines
+from ..kernel.lanes import (
+    LANES,
+    all_above,
+    clear_tile_past_caches,
+    floats_at,
+    gather_tile,
+    integers_at,
+    lanes_at,
+    load,
+    load_lane,
+    scatter_tile,
+    scatter_tile_past_caches,
+    store,
+    store_lane,
+)
 from ..kernel.lie import UNIT_TOLERANCE
 from ..machine_code import extension
 from ..machine_code.compiler import Entry
@@ -32,33 +46,33 @@ ALWAYS = (compute_sines,)
 # --- the entries of an algorithm
 
 
-def for_one(run: Callable[[Any], object]) -> Callable:
+def make_state_entry(run: Callable[[Any], object]) -> Callable:
     """Return the entry for one state: a workspace of floats; returns the status."""
 
     def call(ints: int, call_ints: int, floats: int, work: int) -> int:
-        r = ly.KernelArgs(
-            la.integers_at(ints),
-            la.integers_at(call_ints),
-            la.floats_at(floats),
-            la.floats_at(work),
+        r = packing.KernelArgs(
+            integers_at(ints),
+            integers_at(call_ints),
+            floats_at(floats),
+            floats_at(work),
         )
-        la.store(r.call_ints, ly.STATUS, 0)
+        store(r.call_ints, packing.STATUS, 0)
         compute_sines(r)
         run(r)
-        return la.load(r.call_ints, ly.STATUS)
+        return load(r.call_ints, packing.STATUS)
 
     return call
 
 
-def for_lanes(run: Callable[[Any], object]) -> Callable:
+def make_lanes_entry(run: Callable[[Any], object]) -> Callable:
     """Return the entry for ``LANES`` states; its caller clears the status."""
 
     def call(ints: int, call_ints: int, floats: int, work: int) -> int:
-        r = ly.KernelArgs(
-            la.integers_at(ints), la.integers_at(call_ints), la.floats_at(floats), la.lanes_at(work)
+        r = packing.KernelArgs(
+            integers_at(ints), integers_at(call_ints), floats_at(floats), lanes_at(work)
         )
         run(r)
-        return la.load(r.call_ints, ly.STATUS)
+        return load(r.call_ints, packing.STATUS)
 
     return call
 
@@ -70,8 +84,8 @@ def for_lanes(run: Callable[[Any], object]) -> Callable:
 def _are_finite(lanes, start, count):
     """Return True if the numbers in some rows of lanes are finite."""
     for k in range(start, start + count):
-        x = la.load(lanes, k)
-        if not (la.all_above(math.inf, x) and la.all_above(x, -math.inf)):
+        x = load(lanes, k)
+        if not (all_above(math.inf, x) and all_above(x, -math.inf)):
             return False
     return True
 
@@ -80,15 +94,15 @@ def _are_finite(lanes, start, count):
 def _are_unit(lanes, start, count, offsets):
     """Return True if the quaternions at some offsets are unit, in every lane."""
     for n in range(count):
-        k = start + la.load(offsets, n)
+        k = start + load(offsets, n)
         x, y, z, w = (
-            la.load(lanes, k),
-            la.load(lanes, k + 1),
-            la.load(lanes, k + 2),
-            la.load(lanes, k + 3),
+            load(lanes, k),
+            load(lanes, k + 1),
+            load(lanes, k + 2),
+            load(lanes, k + 3),
         )
         e = x * x + y * y + z * z + w * w - 1.0
-        if not la.all_above(UNIT_TOLERANCE * UNIT_TOLERANCE, e * e):
+        if not all_above(UNIT_TOLERANCE * UNIT_TOLERANCE, e * e):
             return False
     return True
 
@@ -97,16 +111,16 @@ def _are_unit(lanes, start, count, offsets):
 def _gather_rows(lanes, start, rows, columns, first, count):
     """Load rows into the lanes, repeating the last one if necessary."""
     i = first * columns
-    if count == la.LANES and columns >= la.LANES:
-        last = columns - la.LANES
-        for k in range(0, last, la.LANES):
-            la.gather_tile(rows, i + k, columns, lanes, start + k)
-        la.gather_tile(rows, i + last, columns, lanes, start + last)
+    if count == LANES and columns >= LANES:
+        last = columns - LANES
+        for k in range(0, last, LANES):
+            gather_tile(rows, i + k, columns, lanes, start + k)
+        gather_tile(rows, i + last, columns, lanes, start + last)
     else:
-        for lane in range(la.LANES):
+        for lane in range(LANES):
             for k in range(columns):
-                x = la.load(rows, i + min(lane, count - 1) * columns + k)
-                la.store_lane(lanes, start + k, lane, x)
+                x = load(rows, i + min(lane, count - 1) * columns + k)
+                store_lane(lanes, start + k, lane, x)
 
 
 @kernel
@@ -116,26 +130,26 @@ def _scatter_rows(lanes, tiles, rows, columns, first, count, past_caches, empty)
     Tiles of ``LANES`` columns begin at the rows of the workspace in ``tiles``; the one at ``empty``
     is zero.
     """
-    i, last = first * columns, max(columns - la.LANES, 0)
-    ntiles = (columns + la.LANES - 1) // la.LANES
-    if count < la.LANES or columns < la.LANES:
+    i, last = first * columns, max(columns - LANES, 0)
+    ntiles = (columns + LANES - 1) // LANES
+    if count < LANES or columns < LANES:
         for n in range(ntiles):
-            start = min(la.LANES * n, last)
+            start = min(LANES * n, last)
             for lane in range(count):
-                for k in range(min(la.LANES, columns)):
-                    x = la.load_lane(lanes, la.load(tiles, n) + k, lane)
-                    la.store(rows, i + lane * columns + start + k, x)
+                for k in range(min(LANES, columns)):
+                    x = load_lane(lanes, load(tiles, n) + k, lane)
+                    store(rows, i + lane * columns + start + k, x)
     elif past_caches != 0:
         for n in range(ntiles):
-            k = la.load(tiles, n)
+            k = load(tiles, n)
             if k == empty:
-                la.clear_tile_past_caches(rows, i + la.LANES * n, columns)
+                clear_tile_past_caches(rows, i + LANES * n, columns)
             else:
-                la.scatter_tile_past_caches(lanes, k, rows, i + la.LANES * n, columns)
+                scatter_tile_past_caches(lanes, k, rows, i + LANES * n, columns)
     else:
         for n in range(ntiles):
-            start = min(la.LANES * n, last)
-            la.scatter_tile(lanes, la.load(tiles, n), rows, i + start, columns)
+            start = min(LANES * n, last)
+            scatter_tile(lanes, load(tiles, n), rows, i + start, columns)
 
 
 # What describes each array of a batch, in batches.c too: its address, its columns, and the place of
@@ -144,52 +158,50 @@ ADDRESS, COLUMNS, START, QUATERNIONS, NQUATERNIONS, ARRAY = range(6)
 TILES, PAST_CACHES = START, QUATERNIONS
 
 
-def _gather(first: int, count: int, work: int, arrays: int, narrays: int) -> int:
+def gather_states(first: int, count: int, work: int, arrays: int, narrays: int) -> int:
     """Load the inputs of some states into the lanes, and check them."""
-    lanes, descriptors = la.lanes_at(work), la.integers_at(arrays)
+    lanes, descriptors = lanes_at(work), integers_at(arrays)
     for n in range(0, ARRAY * narrays, ARRAY):
-        columns, start = la.load(descriptors, n + COLUMNS), la.load(descriptors, n + START)
-        _gather_rows(
-            lanes, start, la.floats_at(la.load(descriptors, n + ADDRESS)), columns, first, count
-        )
+        columns, start = load(descriptors, n + COLUMNS), load(descriptors, n + START)
+        _gather_rows(lanes, start, floats_at(load(descriptors, n + ADDRESS)), columns, first, count)
         if not (
             _are_finite(lanes, start, columns)
             and _are_unit(
                 lanes,
                 start,
-                la.load(descriptors, n + NQUATERNIONS),
-                la.integers_at(la.load(descriptors, n + QUATERNIONS)),
+                load(descriptors, n + NQUATERNIONS),
+                integers_at(load(descriptors, n + QUATERNIONS)),
             )
         ):
             return REJECTED
     return 0
 
 
-def _scatter(first: int, count: int, work: int, arrays: int, narrays: int, empty: int) -> int:
+def scatter_states(first: int, count: int, work: int, arrays: int, narrays: int, empty: int) -> int:
     """Store the results of some states."""
-    lanes, descriptors = la.lanes_at(work), la.integers_at(arrays)
+    lanes, descriptors = lanes_at(work), integers_at(arrays)
     for n in range(0, ARRAY * narrays, ARRAY):
         _scatter_rows(
             lanes,
-            la.integers_at(la.load(descriptors, n + TILES)),
-            la.floats_at(la.load(descriptors, n + ADDRESS)),
-            la.load(descriptors, n + COLUMNS),
+            integers_at(load(descriptors, n + TILES)),
+            floats_at(load(descriptors, n + ADDRESS)),
+            load(descriptors, n + COLUMNS),
             first,
             count,
-            la.load(descriptors, n + PAST_CACHES),
+            load(descriptors, n + PAST_CACHES),
             empty,
         )
     return 0
 
 
-GATHER = Entry("call-gather", _gather, "qqqqq")
-SCATTER = Entry("call-scatter", _scatter, "qqqqqq")
+GATHER = Entry("call-gather", gather_states, "qqqqq")
+SCATTER = Entry("call-scatter", scatter_states, "qqqqqq")
 
 
 # --- how the extension finds what it reads
 
 
-def addresses(model: Model, workspace: Workspace) -> tuple[int, int, int, int]:
+def argument_addresses(model: Model, workspace: Workspace) -> tuple[int, int, int, int]:
     """Return the addresses of the arguments of a kernel."""
     ints, call_ints, floats, work = map(
         extension.native().address,
@@ -198,13 +210,13 @@ def addresses(model: Model, workspace: Workspace) -> tuple[int, int, int, int]:
     return ints, call_ints, floats, work
 
 
-def quaternions(model: Model) -> tuple[int, int]:
+def locate_quaternions(model: Model) -> tuple[int, int]:
     """Return the address of the offsets of the quaternions in a configuration, and their number."""
-    start = 8 * int(model._ints[ly.UNIT_LIST])
-    return extension.native().address(model._ints) + start, int(model._ints[ly.NUNIT])
+    start = 8 * int(model._ints[packing.UNIT_LIST])
+    return extension.native().address(model._ints) + start, int(model._ints[packing.NUNIT])
 
 
-def packing(options: Sequence[Option]) -> list[tuple[Option, int, int]]:
+def option_shifts(options: Sequence[Option]) -> list[tuple[Option, int, int]]:
     """Return options with shifts and masks to extract them from a selector, lowest bits last."""
     return [
         (
@@ -216,12 +228,12 @@ def packing(options: Sequence[Option]) -> list[tuple[Option, int, int]]:
     ]
 
 
-def heads(field: Field) -> int:
+def open_input_rows(field: Field) -> int:
     """Return the rows of an input with a variable last axis, 1 for a vector."""
     return math.prod(int(axis) for axis in field.shape[:-1])
 
 
-def prepared(
+def prepare_call(
     algorithm: Any,
     data: Any,
     workspace: Workspace,
@@ -230,13 +242,13 @@ def prepared(
     finish: Callable[[], Any] | None,
 ) -> Any:
     """Return the call for one state of a Data, for the extension; ``code`` is an address."""
-    model, places = data.model, addresses(data.model, workspace)
+    model, places = data.model, argument_addresses(data.model, workspace)
     call_ints, work = places[1], places[3]
     inputs = [
         (
             work + 8 * workspace.offset(f),
-            call_ints + 8 * (ly.HAS_INPUT + f),
-            *_shape(model, f),
+            call_ints + 8 * (packing.HAS_INPUT + f),
+            *_input_shape(model, f),
             f not in algorithm.optional,
             f.is_open,
             f.shape == ("nq",),
@@ -244,8 +256,8 @@ def prepared(
         for f in algorithm.inputs
     ]
     options = [
-        (call_ints + 8 * (ly.OPTION + option), shift, mask)
-        for option, shift, mask in packing(algorithm.options)
+        (call_ints + 8 * (packing.OPTION + option), shift, mask)
+        for option, shift, mask in option_shifts(algorithm.options)
     ]
     return extension.native().Prepared(
         model,
@@ -253,16 +265,24 @@ def prepared(
         results,
         finish,
         np.array(
-            [(code, *places, call_ints + 8 * ly.NCONSTRAINTS, MAX_CONSTRAINTS, *quaternions(model))]
+            [
+                (
+                    code,
+                    *places,
+                    call_ints + 8 * packing.NCONSTRAINTS,
+                    MAX_CONSTRAINTS,
+                    *locate_quaternions(model),
+                )
+            ]
         ),
         np.array(inputs, np.int64),
         np.array(options, np.int64).reshape(-1, 3),
     )
 
 
-def _shape(model: Model, field: Field) -> tuple[int, int]:
+def _input_shape(model: Model, field: Field) -> tuple[int, int]:
     """Return the rows and columns of an input; no columns for a vector or an open input."""
     if field.is_open:
-        return heads(field), 0
+        return open_input_rows(field), 0
     rows, columns = (*axis_lengths(model, field.shape), 0)[:2]
     return rows, columns

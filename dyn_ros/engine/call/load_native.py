@@ -9,7 +9,7 @@ import os
 from ..machine_code.library import open_library
 from ..model.model import Model
 from .algorithm import ALGORITHMS
-from .robot_library import LIBRARIES, is_for
+from .robot_library import LIBRARIES, has_code_for
 
 
 def load_native(path: str | os.PathLike[str], model: Model | None = None) -> list[str]:
@@ -59,7 +59,7 @@ def load_native(path: str | os.PathLike[str], model: Model | None = None) -> lis
     unsuitable = (
         []
         if model is None
-        else [name for name in names if not is_for(library, ALGORITHMS[name], model)]
+        else [name for name in names if not has_code_for(library, ALGORITHMS[name], model)]
     )
     if unsuitable:
         raise ValueError(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from ..kernel.names import listed
 from ..machine_code.compiler import Entry
 from ..machine_code.declare import JIT
-from ..machine_code.workers import compile_in_processes, processors
+from ..machine_code.workers import compile_in_processes, worker_count
 from .algorithm import ALGORITHMS
 
 
@@ -85,7 +85,7 @@ def precompile(
             progress(begun, len(todo), todo[entry])
         begun += 1
 
-    if len(missing) > 1 and processors() > 1:
+    if len(missing) > 1 and worker_count() > 1:
         compiled |= compile_in_processes(missing, starting=starting)
         begun = len(todo) - len(missing) + len(compiled)
     for entry in todo if load else missing:

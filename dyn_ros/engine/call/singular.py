@@ -42,10 +42,10 @@ def raise_if_singular(name: str, model: Model, q: Array) -> None:
     for start in range(0, len(q), _CHUNK):
         pivot = _first_singular(model, q[start : start + _CHUNK])
         if pivot:
-            raise np.linalg.LinAlgError(f"{name}: {_words(model, pivot)}")
+            raise np.linalg.LinAlgError(f"{name}: {_error_message(model, pivot)}")
 
 
-def _words(model: Model, pivot: _Pivot) -> str:
+def _error_message(model: Model, pivot: _Pivot) -> str:
     """Return the error message, with a remedy."""
     joint, (_, inertia, locked, rounding, opposite) = (
         repr(model.velocity_names[pivot.velocity]),
@@ -112,7 +112,7 @@ def _roots_of_inertia(model: Model, q: Array) -> tuple[Array, Array, Array]:
     about their principal axes. The sizes, (B, nv, 1), are those of the terms that kernels sum:
     expressed in the root frame, about each body's joint, and with all moments positive.
     """
-    jacobians, rotations = _jacobians(model, q)
+    jacobians, rotations = _compute_body_jacobians(model, q)
     armature = np.broadcast_to(np.diag(np.sqrt(abs(model.armature))), (len(q), model.nv, model.nv))
     roots, signs, sizes = [armature], [np.sign(model.armature)], np.sum(armature**2, 1)
     for inertia, J, R in zip(model.inertias, jacobians, rotations, strict=True):
@@ -131,7 +131,7 @@ def _roots_of_inertia(model: Model, q: Array) -> tuple[Array, Array, Array]:
     return np.concatenate(roots, 1), np.concatenate(signs)[:, None], sizes[..., None]
 
 
-def _jacobians(model: Model, q: Array) -> tuple[list[Array], list[Array]]:
+def _compute_body_jacobians(model: Model, q: Array) -> tuple[list[Array], list[Array]]:
     """Return each body's Jacobian, (B, 6, nv), in the joint frame, and rotation, (B, 3, 3)."""
     jacobians: list[Array] = []
     rotations: list[Array] = []
@@ -144,14 +144,14 @@ def _jacobians(model: Model, q: Array) -> tuple[list[Array], list[Array]]:
             arms = cross(parent[:, 3:].swapaxes(-1, -2), p[:, None]).swapaxes(-1, -2)
             J[:, :3], J[:, 3:] = back @ (parent[:, :3] + arms), back @ parent[:, 3:]
             R = rotations[joint.parent] @ R
-        S = _subspace(joint)
+        S = _motion_subspace(joint)
         J[..., model.idx_v[i] : model.idx_v[i] + S.shape[1]] += S
         jacobians.append(J)
         rotations.append(R)
     return jacobians, rotations
 
 
-def _subspace(joint: Any) -> Array:
+def _motion_subspace(joint: Any) -> Array:
     """Return the motion subspace, (6, n), expressed in the joint frame."""
     if joint.kind in GROUPS:
         return np.eye(6)[:, GROUPS[joint.kind].components]

@@ -55,7 +55,7 @@ class _Part:
         return self._result
 
 
-def _serve(parts: "SimpleQueue[_Part | None]") -> None:
+def _compute_parts(parts: "SimpleQueue[_Part | None]") -> None:
     """Compute parts until there is a None."""
     while (part := parts.get()) is not None:
         if part.claim(by_worker=True):
@@ -106,7 +106,7 @@ class WorkerThreads:
         while self._count < count:
             try:
                 threading.Thread(
-                    target=_serve,
+                    target=_compute_parts,
                     args=(self._queue,),
                     daemon=True,
                     name=f"dyn_ros-batch-{self._count}",

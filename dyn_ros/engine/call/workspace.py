@@ -21,7 +21,7 @@ MAX_FREE_BUFFERS = 32  # enough for a few calls
 _PADDING = SIMD_WIDTH  # numbers; kernels may read past the last row
 
 
-def aligned(new: Callable[[int], Array], count: int) -> Array:
+def allocate_aligned(new: Callable[[int], Array], count: int) -> Array:
     """Allocate an array with ``new``, np.empty or np.zeros, aligned to a row of lanes."""
     buffer = new(count + _ALIGNMENT // 8)
     start = (-buffer.ctypes.data % _ALIGNMENT) // 8
@@ -32,7 +32,7 @@ def new_field(model: Model, field: Field) -> Array:
     """Return the array of a public field, including the universe: zeros, or identity placements."""
     shape = axis_lengths(model, field.shape)
     count = math.prod(shape)
-    array = aligned(np.zeros, count + _PADDING)[:count].reshape(shape)
+    array = allocate_aligned(np.zeros, count + _PADDING)[:count].reshape(shape)
     if field.holds_placements:
         initialize(field, array, 0.0)
     return array
@@ -41,8 +41,8 @@ def new_field(model: Model, field: Field) -> Array:
 class Workspace:
     """Memory for the fields of one algorithm, of one state or of ``LANES`` states at once.
 
-    ``fields`` are all that the kernel refers to. The ``published`` ones have memory in ``Data``;
-    all others are scratch of this algorithm: ``work``, (n,) or (n, LANES). See packing.py for
+    ``fields`` are all that the kernel refers to. ``public_arrays`` belong to ``Data``; all other
+    fields are scratch of this algorithm: ``work``, (n,) or (n, LANES). See packing.py for
     ``call_ints``.
     """
 
@@ -51,26 +51,26 @@ class Workspace:
         model: Model,
         fields: Iterable[Field],
         lanes: bool = False,
-        published: Mapping[Field, Array] | None = None,
+        public_arrays: Mapping[Field, Array] | None = None,
     ) -> None:
         self.model = model
-        self._published = dict(published or {})  # keeps their memory
+        self._public_arrays = dict(public_arrays or {})  # keeps their memory
         self.call_ints: NDArray[np.int64] = np.zeros(packing.CALL_INTS, np.int64)
         self._private, end = [], 0
         for field in sorted(fields):
             shape = axis_lengths(model, field.shape)
             self.call_ints[packing.SIZE + field] = math.prod(shape)
-            if field not in self._published:
+            if field not in self._public_arrays:
                 self._private.append((field, end, shape))
                 count = math.prod(shape)
                 end += -(-count // LANES) if lanes and field.summed else count
         rows = (end + _PADDING, LANES) if lanes else (end + _PADDING,)
-        self.work = aligned(np.zeros, math.prod(rows)).reshape(rows)
+        self.work = allocate_aligned(np.zeros, math.prod(rows)).reshape(rows)
         for field, start, shape in self._private:
             self.call_ints[packing.OFFSET + field] = start
             if not field.zeros:
                 initialize(field, self._part(field, start, shape), np.nan)
-        for field, array in self._published.items():
+        for field, array in self._public_arrays.items():
             self.call_ints[packing.OFFSET + field] = (
                 array.ctypes.data - self.work.ctypes.data
             ) // 8
@@ -83,8 +83,8 @@ class Workspace:
 
     def __getitem__(self, field: Field) -> Array:
         """Return the array of a field, including the universe."""
-        if field in self._published:
-            return self._published[field]
+        if field in self._public_arrays:
+            return self._public_arrays[field]
         return self._part(
             field,
             int(self.call_ints[packing.OFFSET + field]),
@@ -135,7 +135,7 @@ class BufferPool:
             return np.empty(shape)
         buffer = self._taken(count)
         if buffer is None:
-            buffer = aligned(np.empty, count)
+            buffer = allocate_aligned(np.empty, count)
         return np.asarray(_Loan(buffer, shape, self._free))
 
     def _taken(self, count: int) -> Array | None:

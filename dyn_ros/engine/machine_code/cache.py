@@ -112,7 +112,7 @@ def _private_root() -> Path:
     return root
 
 
-def versions() -> tuple[str, ...]:
+def compiler_versions() -> tuple[str, ...]:
     """Return the versions of the compiler, and of Python, on whose bytecode digests depend."""
     import importlib.metadata  # a tenth of the import time of dyn_ros
 
@@ -134,7 +134,7 @@ def cache_folder() -> Path:
     owns or can write to is not used, and a warning is issued. Entries that were not used for 60
     days are removed.
     """
-    digest = hashlib.sha256(repr((_FILE_HEADER, versions())).encode()).hexdigest()[:16]
+    digest = hashlib.sha256(repr((_FILE_HEADER, compiler_versions())).encode()).hexdigest()[:16]
     root = _private_root()
     try:
         folder = _make_private(root / f"kernels-{digest}")
@@ -151,18 +151,18 @@ def cache_folder() -> Path:
     for path in (*root.glob("kernels-*"), *folder.iterdir()):
         with contextlib.suppress(OSError):  # another process may remove it too
             if time.time() - path.lstat().st_mtime > _MAX_UNUSED_DAYS * 86400:
-                _remove(path)
+                _remove_file(path)
     return folder
 
 
-def _remove(path: Path) -> None:
+def _remove_file(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
         path.unlink()
 
 
-def _checksum(name: str, content: bytes) -> bytes:
+def _content_checksum(name: str, content: bytes) -> bytes:
     return hashlib.sha256(name.encode() + b"\0" + content).digest()
 
 
@@ -184,7 +184,7 @@ def is_private(path: Path) -> bool:
         return False
 
 
-def read(name: str) -> bytes | None:
+def read_entry(name: str) -> bytes | None:
     """Return the content of an entry; None if it is missing, damaged or not private."""
     try:
         path = cache_folder() / name
@@ -198,14 +198,14 @@ def read(name: str) -> bytes | None:
         return None
     header_size = len(_FILE_HEADER) + _CHECKSUM_SIZE
     header, content = file_content[:header_size], file_content[header_size:]
-    if header != _FILE_HEADER + _checksum(name, content):
+    if header != _FILE_HEADER + _content_checksum(name, content):
         return None
     with contextlib.suppress(OSError):
         os.utime(path)  # keeps the entry for another 60 days
     return content
 
 
-def write(name: str, content: bytes) -> None:
+def write_entry(name: str, content: bytes) -> None:
     """Store an entry atomically, replacing an existing one.
 
     If an OSError is raised, a previous entry may have been removed.
@@ -214,7 +214,7 @@ def write(name: str, content: bytes) -> None:
     descriptor, temporary = tempfile.mkstemp(prefix=f".{name[:40]}-", dir=path.parent)
     try:
         with open(descriptor, "wb") as file:
-            file.write(_FILE_HEADER + _checksum(name, content) + content)
+            file.write(_FILE_HEADER + _content_checksum(name, content) + content)
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         os.replace(temporary, path)

@@ -49,7 +49,7 @@ class Entry:
         self.name, self.function, self.signature = name, function, signature
         self.symbol = "dyn_ros_" + name.replace("-", "_")
         self.address = 0  # address of the machine code, 0 until it is loaded
-        self.call: Any = None if JIT else _interpreted(function, signature)
+        self.call: Any = None if JIT else _make_interpreted_call(function, signature)
         self._code: Any = None  # owner of the machine code, which is freed with it
         ENTRIES[name] = self
 
@@ -61,7 +61,7 @@ class Entry:
             if self.address:
                 return False
             library.require_runnable()
-            address = library.address(self.name, self.symbol, lambda: self.digest)
+            address = library.code_address(self.name, self.symbol, lambda: self.digest)
             if address:
                 self._set_code(address, None)
                 return False
@@ -77,10 +77,10 @@ class Entry:
 
     def is_cached(self, target: str | None = None) -> bool:
         """Return True if the machine code need not be compiled."""
-        if target is None and library.address(self.name, self.symbol, lambda: self.digest):
+        if target is None and library.code_address(self.name, self.symbol, lambda: self.digest):
             return True
         name = self.file_name(target or library.target())
-        return name is not None and cache.read(name) is not None
+        return name is not None and cache.read_entry(name) is not None
 
     def code_for(self, target: str) -> bytes:
         """Return the machine code for a target, from the cache or compiled: an ELF object."""
@@ -104,7 +104,7 @@ class Entry:
                 "NUMBA_DISABLE_JIT=1 runs kernels in Python, slowly"
             )
         name = self.file_name(target)
-        content = cache.read(name) if name else None
+        content = cache.read_entry(name) if name else None
         if content is not None:
             return content, False
         emit = self._import_module("emit")  # an error is raised before the compilation is announced
@@ -118,7 +118,7 @@ class Entry:
     @functools.cached_property
     def intermediate(self) -> str:
         """Text of the module in LLVM's intermediate representation."""
-        text = self._import_module("lower").lowered(
+        text = self._import_module("lower").lower_to_module(
             self.function, self.signature, self.symbol, self.signature == KERNEL
         )
         allowed = () if self.signature == KERNEL else _MATH_FUNCTIONS
@@ -145,7 +145,7 @@ class Entry:
     def digest(self) -> str | None:
         """Digest of all that the code depends on but the target; None if it cannot be computed."""
         try:
-            return reach.digest(self.function, (self.signature, FLAGS, _implementations()))
+            return reach.digest(self.function, (self.signature, FLAGS, _describe_implementations()))
         except reach.NotComparable as error:
             warnings.warn(
                 f"{self.name} is compiled in each process, because dyn_ros cannot detect "
@@ -162,7 +162,7 @@ class Entry:
 
     def _store(self, name: str, content: bytes) -> None:
         try:
-            cache.write(name, content)
+            cache.write_entry(name, content)
         except OSError as error:
             warnings.warn(
                 f"{self.name} will be compiled again in the next process, because it "
@@ -172,7 +172,7 @@ class Entry:
             )
 
 
-def _interpreted(function: Callable, signature: str) -> Callable:
+def _make_interpreted_call(function: Callable, signature: str) -> Callable:
     """Return a function that calls an entry in Python, with the addresses of arrays and bytes."""
 
     def address(value: Any) -> int | None:
@@ -192,7 +192,7 @@ def _interpreted(function: Callable, signature: str) -> Callable:
 
 
 @functools.cache
-def _implementations() -> str:
+def _describe_implementations() -> str:
     """Describe the code that compiles, without its comments and docstrings."""
     names = (f"{__package__}.lower", f"{__package__}.emit", *IMPLEMENTATIONS)
     return repr([TARGETS, *[reach.described_module(name) for name in names]])

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Declaration of the functions inside kernels. They stay functions of Python."""
+"""Declaration of the functions that are compiled; they remain functions of Python."""
 
 import functools
 import os
@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 
 JIT = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
 """True if kernels run as machine code, False if they run as Python."""
-# NaN and infinity must propagate to results. With "reassoc", LLVM would turn sums of sums into one
-# long chain of additions, each of which waits for the one before.
+# LLVM's fast-math flags, without those that ignore NaN and infinity, which must propagate to
+# results. With "reassoc", LLVM would turn sums of sums into one long chain of additions, each of
+# which waits for the one before.
 FLAGS = ("contract", "nsz", "arcp")
 KERNELS: set[FunctionType] = set()
 """Functions that are inlined into the code that calls them."""
@@ -24,15 +25,15 @@ Function = TypeVar("Function", bound=Callable)
 
 
 def kernel(function: Function) -> Function:
-    """Declare a function that runs inside a kernel."""
+    """Declare a function that is inlined into compiled code: a kernel, or a part of one."""
     KERNELS.add(function)  # type: ignore[arg-type]
     return function
 
 
 def subroutine(function: Function) -> Function:
-    """Declare a large function that runs inside several kernels: called, not inlined.
+    """Declare a large function that several kernels call, and that is not inlined.
 
-    Their code is optimized once, for floats and for lanes, instead of within each kernel.
+    Its code is optimized once for floats and once for lanes, instead of within each kernel.
     """
     SUBROUTINES.add(function)  # type: ignore[arg-type]
     return function
@@ -41,12 +42,12 @@ def subroutine(function: Function) -> Function:
 def sequence(*kernels: Callable) -> Callable:
     """Return a kernel that runs the given kernels, one after the other."""
 
-    def pair(first: Callable, second: Callable) -> Callable:
+    def chain(first: Callable, second: Callable) -> Callable:
         @kernel
-        def both(r: Any) -> None:
+        def run_both(r: Any) -> None:
             first(r)
             second(r)
 
-        return both
+        return run_both
 
-    return functools.reduce(pair, kernels)
+    return functools.reduce(chain, kernels)

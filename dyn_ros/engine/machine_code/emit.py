@@ -12,7 +12,7 @@ from .targets import TARGETS, best_target
 
 
 @functools.cache
-def machine(target: str) -> Any:
+def create_target_machine(target: str) -> Any:
     """Return LLVM's description of a target."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
@@ -26,7 +26,9 @@ def parse_module(text: str, target: str) -> Any:
     """Parse the text of a module, for a target."""
     text = re.sub(r"target triple = .*", f'target triple = "{TARGETS[target].triple}"', text)
     text = re.sub(
-        r"target datalayout = .*", f'target datalayout = "{machine(target).target_data}"', text
+        r"target datalayout = .*",
+        f'target datalayout = "{create_target_machine(target).target_data}"',
+        text,
     )
     if TARGETS[target].has_fma:
         return llvm.parse_assembly(text)
@@ -34,13 +36,15 @@ def parse_module(text: str, target: str) -> Any:
     if hasattr(llvm, "PassBuilder"):  # LLVM 14 has none, and calls fma
         inliner = llvm.ModulePassManager()
         inliner.add_always_inliner_pass()
-        inliner.run(module, llvm.PassBuilder(machine(target), llvm.PipelineTuningOptions()))
+        inliner.run(
+            module, llvm.PassBuilder(create_target_machine(target), llvm.PipelineTuningOptions())
+        )
     return module
 
 
 def machine_code(text: str, target: str) -> bytes:
     """Return an ELF object with the machine code of a module."""
-    return machine(target).emit_object(parse_module(text, target))
+    return create_target_machine(target).emit_object(parse_module(text, target))
 
 
 def external_functions(text: str) -> list[str]:

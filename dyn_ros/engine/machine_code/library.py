@@ -105,7 +105,7 @@ def _is_complete(file: BinaryIO) -> bool:
 
 
 @functools.cache
-def _installed() -> _InstalledLibrary | None:
+def _installed_library() -> _InstalledLibrary | None:
     configured = os.environ.get("DYN_ROS_LIBRARY", "")
     if configured == "none":
         return None
@@ -123,7 +123,7 @@ def _installed() -> _InstalledLibrary | None:
 
 def target() -> str:
     """Return the target of the machine code in this process: the library's, or the best one."""
-    library = _installed()
+    library = _installed_library()
     return library.target if library else best_target()
 
 
@@ -147,9 +147,9 @@ def digest_of_sources() -> str:
     return sha.hexdigest()
 
 
-def address(name: str, symbol: str, digest: Callable[[], str | None]) -> int:
+def code_address(name: str, symbol: str, digest: Callable[[], str | None]) -> int:
     """Return the address of an entry's code; 0 if the library has none, or another version."""
-    library = _installed()
+    library = _installed_library()
     if library is None or name not in library.manifest["entries"]:
         return 0
     if not library.is_current and library.manifest["entries"][name] != digest():
@@ -157,9 +157,9 @@ def address(name: str, symbol: str, digest: Callable[[], str | None]) -> int:
     return library.code.address(symbol)
 
 
-def program(name: str) -> Any:
+def program_description(name: str) -> Any:
     """Return the description of a program, or None if the library has no current one."""
-    library = _installed()
+    library = _installed_library()
     if library is None or not library.is_current:
         return None
     return library.manifest["programs"].get(name)

@@ -302,7 +302,7 @@ def _fast_compilation(vectorize_loops: bool) -> Iterator[None]:
                 gc.enable()
 
 
-def lowered(function: FunctionType, signature: str, symbol: str, is_kernel: bool) -> str:
+def lower_to_module(function: FunctionType, signature: str, symbol: str, is_kernel: bool) -> str:
     """Compile an entry to the text of a module that refers to nothing but ``memcpy`` and the like.
 
     The module defines the function ``symbol`` with the calling convention of C. It has the

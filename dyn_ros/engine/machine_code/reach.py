@@ -32,15 +32,17 @@ class NotComparable(TypeError):
     """A constant that cannot be compared between processes."""
 
 
-def _codes(code: CodeType) -> list[CodeType]:
+def _nested_codes(code: CodeType) -> list[CodeType]:
     """Return a code object and the code objects nested in it."""
     nested = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
-    return [code, *(inner for constant in nested for inner in _codes(constant))]
+    return [code, *(inner for constant in nested for inner in _nested_codes(constant))]
 
 
 @functools.cache
 def _names_in_code(code: CodeType) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for inner_code in _codes(code) for name in inner_code.co_names))
+    return tuple(
+        dict.fromkeys(name for inner_code in _nested_codes(code) for name in inner_code.co_names)
+    )
 
 
 def _root_package(name: str | None) -> str:
@@ -51,7 +53,7 @@ def _root_package(name: str | None) -> str:
 def _attributes_in_code(code: CodeType) -> tuple[tuple[str, str], ...]:
     """Return pairs of a global variable and its attribute, by name, that the code reads."""
     pairs: dict[tuple[str, str], None] = {}
-    for inner_code in _codes(code):
+    for inner_code in _nested_codes(code):
         variable, argument = "", 0
         for operation, byte in zip(inner_code.co_code[::2], inner_code.co_code[1::2]):
             argument = argument << 8 | byte
@@ -68,7 +70,7 @@ def _attributes_in_code(code: CodeType) -> tuple[tuple[str, str], ...]:
     return tuple(pairs)
 
 
-def _variables(function: FunctionType) -> dict[str, Any]:
+def _visible_variables(function: FunctionType) -> dict[str, Any]:
     """Return the global, enclosing and module variables and the defaults of a function, by name."""
     code = function.__code__
     enclosing = dict(
@@ -113,7 +115,7 @@ def _compiled_functions(value: Any, referrer: FunctionType) -> list[FunctionType
     return []
 
 
-def references(function: FunctionType) -> tuple[list[FunctionType], dict[str, Any]]:
+def find_references(function: FunctionType) -> tuple[list[FunctionType], dict[str, Any]]:
     """Return the functions that a function itself refers to, and its other variables by name.
 
     The functions are compiled with it, or generate code during compilation; the variables are
@@ -121,7 +123,7 @@ def references(function: FunctionType) -> tuple[list[FunctionType], dict[str, An
     """
     functions: list[FunctionType] = []
     constants: dict[str, Any] = {}
-    for name, value in _variables(function).items():
+    for name, value in _visible_variables(function).items():
         inner = _compiled_functions(value, function)
         if inner:
             functions += inner
@@ -133,7 +135,7 @@ def references(function: FunctionType) -> tuple[list[FunctionType], dict[str, An
 Result = TypeVar("Result")
 
 
-def walk(
+def walk_functions(
     find: Callable[[FunctionType], tuple[list[FunctionType], Result]], *functions: Any
 ) -> Iterator[tuple[FunctionType, Result]]:
     """Yield functions and all functions that they refer to, directly or indirectly, each once.
@@ -160,7 +162,7 @@ def _reach(function: Any) -> tuple[dict[str, FunctionType], dict[str, Any]]:
     """
     functions: dict[str, FunctionType] = {}
     constants: dict[str, Any] = {}
-    for reached, variables in walk(references, function):
+    for reached, variables in walk_functions(find_references, function):
         path = base = f"{reached.__module__}.{reached.__qualname__}"
         count = 1
         while path in functions:
@@ -174,12 +176,12 @@ def _reach(function: Any) -> tuple[dict[str, FunctionType], dict[str, Any]]:
 # --- the digest
 
 
-def described(function: Any) -> str:
+def describe_code(function: Any) -> str:
     """Describe a function's own code, without comments, docstring, file and lines."""
     return _described_code(function.__code__)
 
 
-def _instructions(code: CodeType) -> Iterator[Any]:
+def _describe_instructions(code: CodeType) -> Iterator[Any]:
     """Yield bytecode with its constants inserted, without the docstring."""
     argument = 0
     for operation, byte in zip(code.co_code[::2], code.co_code[1::2]):
@@ -200,7 +202,7 @@ def _described_code(code: CodeType) -> str:
     """Describe a code object, without its comments, docstring, file and lines."""
     names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
     numbers = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount)
-    return repr((names, numbers, *_instructions(code)))
+    return repr((names, numbers, *_describe_instructions(code)))
 
 
 def _described_class(kind: type) -> str:
@@ -257,7 +259,7 @@ def digest(function: FunctionType, circumstances: Any) -> str:
     functions, constants = _reach(function)
     sha = hashlib.sha256(repr(circumstances).encode())
     for path, function in functions.items():
-        sha.update(f"{path}\0{described(function)}\0".encode())
+        sha.update(f"{path}\0{describe_code(function)}\0".encode())
     for path, value in constants.items():
         try:
             sha.update(f"{path}\0{_described_constant(value)}\0".encode())

@@ -24,24 +24,24 @@ _PACKAGE = __name__.split(".")[0]
 _COMMAND = f"import {_PACKAGE}\nfrom {__name__} import serve\nserve()"
 
 
-def cores() -> int:
+def processor_count() -> int:
     """Return the number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):  # macOS does not have it
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-def processors() -> int:
+def worker_count() -> int:
     """Return the number of processes to start, 1 to 4: one per processor if memory suffices."""
     free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     with contextlib.suppress(OSError, ValueError, StopIteration), open("/proc/meminfo") as file:
         free = 1024 * next(
             int(line.split()[1]) for line in file if line.startswith("MemAvailable:")
         )
-    return max(1, min(_MAX_PROCESSES, cores(), int(free / _MEMORY_PER_PROCESS)))
+    return max(1, min(_MAX_PROCESSES, processor_count(), int(free / _MEMORY_PER_PROCESS)))
 
 
-def serve() -> None:
+def serve_requests() -> None:
     """Compile the entries named on standard input, for targets; print one line for each.
 
     When standard input ends, the caller has ended: the process exits, even during a compilation.
@@ -65,7 +65,7 @@ def _read_names(names: queue.SimpleQueue[str]) -> None:
     os._exit(0)
 
 
-def environment() -> dict[str, str]:
+def worker_environment() -> dict[str, str]:
     """Return the environment of processes with the modules and the cache of this one."""
     return dict(
         os.environ,
@@ -78,7 +78,7 @@ def environment() -> dict[str, str]:
 def _start_process() -> subprocess.Popen:
     return subprocess.Popen(
         [sys.executable, "-c", _COMMAND],
-        env=environment(),
+        env=worker_environment(),
         text=True,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -119,7 +119,7 @@ def compile_in_processes(
     """Compile entries into the cache, from which this process can load them; return their names.
 
     Entries that a process fails to compile are omitted. Successive entries share functions, so half
-    of the processes (``processors()`` without a number) start at the other end of the sequence.
+    of the processes (``worker_count()`` without a number) start at the other end of the sequence.
     ``starting`` is called in this thread with each entry that a process starts to compile.
     """
     if not entries:
@@ -128,7 +128,7 @@ def compile_in_processes(
     pending: deque[Entry] = deque(entries)
     compiled: set[str] = set()
     events: queue.SimpleQueue = queue.SimpleQueue()
-    running = min(processes or processors(), len(pending))
+    running = min(processes or worker_count(), len(pending))
     workers = [_start_process() for _ in range(running)]
     try:
         for n, process in enumerate(workers):

@@ -228,6 +228,6 @@ def compile_object(text: str, target: str) -> bytes:
     module = emit.parse_module('target datalayout = ""\ntarget triple = ""\n' + text, target)
     tuning = llvm.create_pipeline_tuning_options(speed_level=2)
     tuning.slp_vectorization, tuning.loop_vectorization = True, False
-    builder = llvm.create_pass_builder(emit.machine(target), tuning)
+    builder = llvm.create_pass_builder(emit.create_target_machine(target), tuning)
     builder.getModulePassManager().run(module, builder)
-    return emit.machine(target).emit_object(module)
+    return emit.create_target_machine(target).emit_object(module)

@@ -16,7 +16,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from ...engine.kernel import lanes as la
-from ...engine.kernel import packing as ly
+from ...engine.kernel import packing
 
 Operand = int | float
 """Index of an operation, or a constant."""
@@ -301,12 +301,12 @@ class TracedCallIntegers(list):
         self._trace = trace
 
     def __setitem__(self, k: Any, value: Any) -> None:
-        if k != ly.STATUS:
+        if k != packing.STATUS:
             raise NotTraceable("writes to the integers of the call")
         self._trace.record_status(value)
 
 
-def run_kernels(trace: Trace, kernels: Iterable[Any], arrays: ly.KernelArgs) -> None:
+def run_kernels(trace: Trace, kernels: Iterable[Any], arrays: packing.KernelArgs) -> None:
     """Run kernels on lists of numbers."""
     rebinding = Rebinding()
     for kernel in kernels:

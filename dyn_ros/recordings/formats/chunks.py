@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...cdr.decode import Raw
-from ...engine.call.algorithm import compiled
+from ...engine.call.algorithm import load_function
 from ...engine.machine_code.compiler import Entry
 from . import spans as sp
 from .compression import Damaged
@@ -200,7 +200,7 @@ def index_messages(
     channels = np.array(sorted((codes or {}).items()), np.int64).reshape(-1, 2)
     index = np.empty((len(content) // MIN_RECORD_SIZE + 1, 4), np.int64)
     sizes = np.zeros(2, np.int64)  # rows, bytes
-    compiled(entry)(
+    load_function(entry)(
         content.ctypes.data,
         len(content),
         channels.ctypes.data,

@@ -165,7 +165,7 @@ def test_many_choices_of_terms_stay_right():
         found = dyn_ros.all_terms(pair.model, data, q, v, only=only)
         for name, value in zip(only, found if len(only) > 1 else [found]):
             peer.close(value, expected[name], 1e-12)
-    assert sum(each is not None for each in data._prepared) <= len(data._ready) <= 256
+    assert sum(each is not None for each in data._prepared) <= len(data._state_calls) <= 256
 
 
 @pytest.mark.parametrize("only", [5, "com", "M", (), [["M"]], ["M", 3], ["nothing"]])

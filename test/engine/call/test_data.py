@@ -447,7 +447,7 @@ def test_a_part_of_a_batch_that_runs_on_keeps_its_table_of_constraints(monkeypat
         parts.append(run)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(batch, "in_parts", interrupted)
+    monkeypatch.setattr(batch, "run_in_threads", interrupted)
     with pytest.raises(KeyboardInterrupt):
         dyn_ros.vereshchagin(pair.model, data, q, v, np.eye(6), np.zeros(6), "panda_hand")
     tables = [weakref.ref(table.numbers) for table in data._packed_constraints.values()]
@@ -531,7 +531,7 @@ def test_an_interrupted_batch_leaves_its_memory_to_parts_that_run_on(monkeypatch
     expected = gravity(pair, 20)
     ((*before,),) = pair.data._batch_spaces.values()
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(batch, "in_parts", lambda *_: signal.raise_signal(signal.SIGINT))
+        patch.setattr(batch, "run_in_threads", lambda *_: signal.raise_signal(signal.SIGINT))
         gravity(pair, 20)
     assert np.array_equal(gravity(pair, 20), expected)
     ((*after,),) = pair.data._batch_spaces.values()

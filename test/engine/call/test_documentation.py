@@ -9,7 +9,7 @@ import pytest
 
 import dyn_ros
 from dyn_ros.engine.call.algorithm import ALGORITHMS
-from dyn_ros.engine.call.documentation import complete
+from dyn_ros.engine.call.documentation import complete_docstring
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -88,7 +88,7 @@ def test_own_entries_replace_shared_ones_and_sections_are_in_order():
         float
         """
 
-    complete(function)
+    complete_docstring(function)
     text = function.__doc__
     assert text.startswith(
         "Do something.\n\nMore.\n\nParameters\n----------\nmodel : Model\n"

@@ -31,13 +31,13 @@ def watched(name, make=None):
     """A call of an algorithm, and a list of those that it leaves to Python."""
     algorithm = ALGORITHMS[name]
     caller = Caller(algorithm, None, make)
-    checked, left = caller._call_checked, []
+    checked, left = caller._validate_and_run, []
 
     def watch(*given):
         left.append(given)
         return checked(*given)
 
-    caller._call_checked = watch
+    caller._validate_and_run = watch
     return caller.functions()[bool(algorithm.options)], left
 
 
@@ -303,7 +303,7 @@ def test_a_function_that_forgets_what_it_runs_on():
 
     def make(results):
         given[1]._prepared.clear()
-        given[1]._ready.clear()
+        given[1]._state_calls.clear()
         gc.collect()
         return results[0].copy()
 

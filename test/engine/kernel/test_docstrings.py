@@ -14,7 +14,7 @@ import pytest
 from engine.kernel.field_access import Parameter, access
 
 import dyn_ros  # noqa: F401    declares all kernels
-from dyn_ros.engine.call.algorithm import ALGORITHMS, referred
+from dyn_ros.engine.call.algorithm import ALGORITHMS, find_fields_and_options
 from dyn_ros.engine.kernel import fields as shared_fields
 from dyn_ros.engine.kernel.fields import Field
 from dyn_ros.engine.machine_code.declare import KERNELS, SUBROUTINES
@@ -102,5 +102,7 @@ def test_reads_and_writes_are_the_fields_that_compiled_code_refers_to(name):
         if program.kernel.__name__ != "both":  # of ``sequence``
             actual = access(program.kernel)
             assert fields(actual.reads | actual.writes) == {
-                field for field in referred(program.kernel, ())[0] if field.name not in SINES
+                field
+                for field in find_fields_and_options(program.kernel, ())[0]
+                if field.name not in SINES
             }

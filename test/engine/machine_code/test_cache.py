@@ -80,34 +80,34 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_what_was_written_is_read(folder):
-    assert cache.read("one") is None
+    assert cache.read_entry("one") is None
     for content in (b"first", b"", bytes(range(256)) * 1000):
-        cache.write("one", content)
-        assert cache.read("one") == content
-    assert cache.read("two") is None
+        cache.write_entry("one", content)
+        assert cache.read_entry("one") == content
+    assert cache.read_entry("two") is None
     assert [path.name for path in folder.iterdir()] == ["one"]
     assert (folder / "one").stat().st_mode & 0o777 == 0o600
     assert folder.stat().st_mode & 0o777 == folder.parent.stat().st_mode & 0o777 == 0o700
 
 
 def test_an_entry_is_whole_or_absent(folder):
-    cache.write("one", os.urandom(300))
+    cache.write_entry("one", os.urandom(300))
     path = folder / "one"
     whole = path.read_bytes()
     for bit in range(8 * len(whole)):
         damaged = bytearray(whole)
         damaged[bit // 8] ^= 1 << bit % 8
         path.write_bytes(damaged)
-        assert cache.read("one") is None
+        assert cache.read_entry("one") is None
     for length in range(len(whole)):
         path.write_bytes(whole[:length])
-        assert cache.read("one") is None
+        assert cache.read_entry("one") is None
     path.write_bytes(whole + b"\0")
-    assert cache.read("one") is None
+    assert cache.read_entry("one") is None
     path.write_bytes(whole)
-    assert cache.read("one") is not None
+    assert cache.read_entry("one") is not None
     path.rename(folder / "two")
-    assert cache.read("two") is None
+    assert cache.read_entry("two") is None
 
 
 @pytest.mark.parametrize(
@@ -122,43 +122,43 @@ def test_an_entry_is_whole_or_absent(folder):
     ids=["folder", "fifo", "link", "full folder", "link to an entry"],
 )
 def test_what_lies_in_an_entrys_place_is_replaced(folder, place):
-    cache.write("other", b"other")
+    cache.write_entry("other", b"other")
     place(folder / "one")
-    assert cache.read("one") is None
-    cache.write("one", b"content")
-    assert cache.read("one") == b"content" and cache.read("other") == b"other"
+    assert cache.read_entry("one") is None
+    cache.write_entry("one", b"content")
+    assert cache.read_entry("one") == b"content" and cache.read_entry("other") == b"other"
 
 
 @pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
 def test_an_entry_that_others_may_write_is_absent(folder, mode):
-    cache.write("one", b"content")
+    cache.write_entry("one", b"content")
     (folder / "one").chmod(mode)
-    assert cache.read("one") is None
-    cache.write("one", b"content")
-    assert cache.read("one") == b"content"
+    assert cache.read_entry("one") is None
+    cache.write_entry("one", b"content")
+    assert cache.read_entry("one") == b"content"
 
 
 @needs_root
 def test_an_entry_that_another_user_owns_is_absent(folder):
-    cache.write("one", b"content")
+    cache.write_entry("one", b"content")
     os.chown(folder / "one", STRANGER, STRANGER)
-    assert cache.read("one") is None
+    assert cache.read_entry("one") is None
     os.chown(folder / "one", 0, 0)
-    assert cache.read("one") == b"content"
+    assert cache.read_entry("one") == b"content"
 
 
 def test_a_folder_that_is_opened_to_others_later_is_not_read(folder):
-    cache.write("one", b"content")
+    cache.write_entry("one", b"content")
     for opened in (folder, folder.parent):
         opened.chmod(0o770)
-        assert cache.read("one") is None
+        assert cache.read_entry("one") is None
         opened.chmod(0o700)
-    assert cache.read("one") == b"content"
+    assert cache.read_entry("one") == b"content"
 
 
 def test_what_was_not_used_for_60_days_is_removed(folder):
-    cache.write("old", b"content")
-    cache.write("used", b"content")
+    cache.write_entry("old", b"content")
+    cache.write_entry("used", b"content")
     (folder.parent / "kernels-0123").mkdir()
     (folder.parent / "kernels-0123" / "file").write_text("")
     (folder.parent / "mine").write_text("")
@@ -171,10 +171,10 @@ def test_what_was_not_used_for_60_days_is_removed(folder):
         folder,
     ):
         os.utime(path, (long_ago, long_ago))
-    assert cache.read("used") == b"content"
+    assert cache.read_entry("used") == b"content"
     cache.cache_folder.cache_clear()
     cache.cache_folder()
-    assert cache.read("old") is None and cache.read("used") == b"content"
+    assert cache.read_entry("old") is None and cache.read_entry("used") == b"content"
     assert sorted(path.name for path in folder.parent.iterdir()) == [folder.name, "mine"]
 
 
@@ -221,8 +221,8 @@ def test_a_file_in_the_place_of_the_folder_is_left(folder, tmp_path, monkeypatch
     with pytest.warns(RuntimeWarning, match="dyn_ros keeps compiled code in"):
         assert cache.cache_folder().parent.parent == tmp_path
     assert folder.is_file()
-    cache.write("one", b"content")
-    assert cache.read("one") == b"content"
+    cache.write_entry("one", b"content")
+    assert cache.read_entry("one") == b"content"
 
 
 def test_another_process_may_make_the_folder_at_the_same_time(tmp_path, monkeypatch):

@@ -172,7 +172,7 @@ def test_a_docstring_that_comes_or_goes_compiles_nothing(copy):
     names = (
         "from dyn_ros.engine.kernel import algebra\n"
         "from dyn_ros.engine.machine_code import reach\n"
-        "print([reach.described(algebra.without)])"
+        "print([reach.describe_code(algebra.without)])"
     )
     before = evaluated(names, copy)
     change(
@@ -430,7 +430,7 @@ def test_what_changes_the_machine_code_changes_the_name(entry, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(compiler, "FLAGS", (*compiler.FLAGS, "another"))
         names.append(entry().file_name())
-    monkeypatch.setattr(compiler, "_implementations", lambda: "another")
+    monkeypatch.setattr(compiler, "_describe_implementations", lambda: "another")
     names.append(entry().file_name())
     assert None not in names and len(set(names)) == 6
 

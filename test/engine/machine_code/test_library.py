@@ -139,7 +139,7 @@ def test_a_target_that_cannot_be_used_is_reported(target, reason):
 def test_a_folder_without_a_library_for_this_processor_is_reported(tmp_path, monkeypatch):
     monkeypatch.setenv("DYN_ROS_LIBRARY", str(tmp_path))
     with pytest.raises(FileNotFoundError) as error:
-        library._installed.__wrapped__()
+        library._installed_library.__wrapped__()
     assert str(tmp_path) in str(error.value) and best_target() in str(error.value)
 
 
@@ -160,7 +160,7 @@ def test_a_damaged_manifest_is_reported(tmp_path, monkeypatch, text, reason):
     (code.parent / library.MANIFEST).write_text(text)
     monkeypatch.setenv("DYN_ROS_LIBRARY", str(tmp_path))
     with pytest.raises(ImportError, match=f"{library.MANIFEST}: {reason}.*LIBRARY to none"):
-        library._installed.__wrapped__()
+        library._installed_library.__wrapped__()
 
 
 def test_a_damaged_library_is_reported(folder, tmp_path, monkeypatch):
@@ -169,4 +169,4 @@ def test_a_damaged_library_is_reported(folder, tmp_path, monkeypatch):
     code.write_bytes(code.read_bytes()[:5000])
     monkeypatch.setenv("DYN_ROS_LIBRARY", str(copy))
     with pytest.raises(ImportError, match="the file is incomplete.*set DYN_ROS_LIBRARY to none"):
-        assert library._installed.__wrapped__().code
+        assert library._installed_library.__wrapped__().code

@@ -105,7 +105,7 @@ def test_calls_for_batches_are_compiled_after_all_others(empty_cache, monkeypatc
     precompile = importlib.import_module("dyn_ros.engine.call.precompile")
     taken = []
     monkeypatch.setattr(compiler.library, "address", lambda *_: 0)  # as without a library
-    monkeypatch.setattr(precompile, "processors", lambda: 2)
+    monkeypatch.setattr(precompile, "worker_count", lambda: 2)
     monkeypatch.setattr(
         precompile,
         "compile_in_processes",
@@ -129,6 +129,6 @@ def test_calls_for_batches_are_compiled_after_all_others(empty_cache, monkeypatc
 
 
 def test_processors_are_counted_on_macos(monkeypatch):
-    assert 1 <= workers.cores() <= os.cpu_count()
+    assert 1 <= workers.processor_count() <= os.cpu_count()
     monkeypatch.delattr(os, "sched_getaffinity")
-    assert workers.cores() == os.cpu_count()
+    assert workers.processor_count() == os.cpu_count()

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...call.algorithm import compiled
+from ...call.algorithm import load_function
 from ...kernel.types import Array
 from ...kernel.vocabulary import *
 from ...machine_code.compiler import Entry
@@ -102,5 +102,5 @@ def _path(v: Array, dt: Array, distance: Array) -> Array:
 def _smooth(values: Array, share: Array, before: Array) -> Array:
     values, share = np.ascontiguousarray(values), np.ascontiguousarray(share)
     smooth, (count, n) = np.empty(values.shape), values.shape
-    compiled(LOW_PASS)(values, count, n, share, n, 1, before.copy(), smooth)
+    load_function(LOW_PASS)(values, count, n, share, n, 1, before.copy(), smooth)
     return smooth
