@@ -38,7 +38,7 @@ def watched(name, make=None):
         return checked(*given)
 
     caller._validate_and_run = watch
-    return caller.functions()[bool(algorithm.options)], left
+    return caller.make_functions()[bool(algorithm.options)], left
 
 
 def ready(name, make=None):
