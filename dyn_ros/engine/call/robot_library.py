@@ -64,9 +64,9 @@ def rounded_floats(model: Model) -> Array:
     floats: Array = model._floats.copy()
     frames = packing.joint_floats(model.njoints + 1) + model.nv
     rows = [
-        floats[packing.ROWS : packing.joint_floats(model.njoints + 1)].reshape(-1, packing.FLOATS_ROW)[
-            :, part
-        ]
+        floats[packing.ROWS : packing.joint_floats(model.njoints + 1)].reshape(
+            -1, packing.FLOATS_ROW
+        )[:, part]
         for part in _DIRECTION_COLUMNS
     ]
     placements = floats[frames : frames + packing.FRAME_ROW * model.nframes]
