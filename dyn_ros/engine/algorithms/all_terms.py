@@ -22,8 +22,15 @@ from ..kernel.vocabulary import *
 from ..model.model import Model
 from .centroidal import centroidal
 from .centroidal.com import COM, JCOM, MASS, SUBTREE_COM, SUBTREE_MASS, VCOM, divided_by_mass
-from .dynamics.crba import COMPOSITE, M, composite, inertia_matrix, place_bodies, sum_up
-from .dynamics.momenta_and_energy import KINETIC, POTENTIAL, add_rotors
+from .dynamics.crba import (
+    COMPOSITE,
+    M,
+    composite,
+    place_bodies_relative,
+    store_inertia_matrix,
+    sum_over_subtrees,
+)
+from .dynamics.momenta_and_energy import KINETIC, POTENTIAL, add_rotor_energy
 from .dynamics.rnea import NLE, G
 from .kinematics import root_axes as ra
 from .kinematics.jacobians import J
@@ -86,7 +93,7 @@ _COMPOSITE = _G | _FORCES | _WHOLE | _SUBTREES
 
 
 @kernel
-def wanted(r, terms):
+def is_requested(r, terms):
     """Return True if the call asks for one of these terms."""
     return option(r, TERMS) & terms != 0
 
@@ -105,7 +112,7 @@ def store_placements(r):
 
 
 @kernel
-def store_jacobian(r):
+def store_joint_jacobians(r):
     """Compute the Jacobian of all joints in the world.
 
         J_c = (S_c.linear + p_i x S_c.angular, S_c.angular)
@@ -119,7 +126,7 @@ def store_jacobian(r):
 
 
 @kernel
-def move_bodies(r):
+def compute_velocity_forces(r):
     """Compute velocity-dependent forces and the kinetic energy; return the momentum.
 
         v = v_p + S qd,  a = a_p + v x S qd
@@ -138,7 +145,7 @@ def move_bodies(r):
         total = force_add(total, force_moved(ra.position(r, i), h))
         twice = twice + power(h, v)
         set_force(r, FORCES, i, force_add(inertia_times(Y, a), force_cross(v, h)))
-    set_entry(r, KINETIC, 0, 0.5 * add_rotors(r, twice))
+    set_entry(r, KINETIC, 0, 0.5 * add_rotor_energy(r, twice))
     return total
 
 
@@ -178,7 +185,7 @@ def store_nonlinear_effects(r):
 
 
 @kernel
-def store_subtrees(r):
+def store_subtree_centers(r):
     """Compute mass and center of mass of each joint's subtree, c = (m c) / m.
 
     Reads ORIGIN, POSITION, COMPOSITE; writes SUBTREE_COM, SUBTREE_MASS.
@@ -191,25 +198,25 @@ def store_subtrees(r):
 
 
 @kernel
-def store_whole(r, h):
+def store_robot_totals(r, h):
     """Compute the totals of the robot, with h its momentum about the first joint's origin.
 
         hg = X* h,  dhg_drift = X* f,  U = -m g . com,  Jcom = Ag.linear / m
 
     Reads V, FORCES; writes COM, VCOM, MASS, JCOM, AG, HG, IG, POTENTIAL, DHG_DRIFT; calls
-    locate_com, store_momentum, momentum_columns.
+    locate_com, store_momentum, store_momentum_columns.
     """
     c = centroidal.locate_com(r)
     back = scale(-1.0, c)
-    if wanted(r, _AG | _JCOM):
-        centroidal.momentum_columns(r, c)
+    if is_requested(r, _AG | _JCOM):
+        centroidal.store_momentum_columns(r, c)
     centroidal.store_momentum(r, force_moved(back, h))
-    if wanted(r, _FORCES):
+    if is_requested(r, _FORCES):
         f = force(r, FORCES, 0)
         set_force(r, DHG_DRIFT, 0, force_moved(back, f))
     weight = scale(entry(r, MASS, 0), gravity(r))
     set_entry(r, POTENTIAL, 0, -dot(weight, vector(r, COM, 0)))
-    if wanted(r, _JCOM):
+    if is_requested(r, _JCOM):
         mass = entry(r, MASS, 0)
         for k in range(nv(r)):
             momentum_k = motion(r, centroidal.AG, k).linear
@@ -223,34 +230,34 @@ def all_terms_kernel(r):
     See the functions that it calls for their formulas.
 
     Reads Q; writes V, OMI, M, COM, VCOM, MASS, SUBTREE_COM, SUBTREE_MASS, JCOM, AG, HG, IG, OMF,
-    NLE, G, KINETIC, POTENTIAL, J, DHG_DRIFT; calls place_bodies, store_placements, store_jacobian,
-    move_bodies, inertia_matrix, store_gravity, store_nonlinear_effects, store_whole,
-    store_subtrees.
+    NLE, G, KINETIC, POTENTIAL, J, DHG_DRIFT; calls place_bodies_relative, store_placements,
+    store_joint_jacobians, compute_velocity_forces, store_inertia_matrix, store_gravity,
+    store_nonlinear_effects, store_robot_totals, store_subtree_centers.
     """
-    place_bodies(r)
-    if wanted(r, _OMI | _OMF):
+    place_bodies_relative(r)
+    if is_requested(r, _OMI | _OMF):
         store_placements(r)
-    if wanted(r, _OMF):
+    if is_requested(r, _OMF):
         place_frames(r)
-    if wanted(r, _J):
-        store_jacobian(r)
+    if is_requested(r, _J):
+        store_joint_jacobians(r)
     zero = zero3(entry(r, ra.ORIGIN, 0))
     h = Force(zero, zero)
-    if wanted(r, _MOVING):
+    if is_requested(r, _MOVING):
         zero_unless_input(r, V)
-        h = move_bodies(r)
-    if wanted(r, _M):
-        inertia_matrix(r)
-    elif wanted(r, _COMPOSITE):
-        sum_up(r, COMPOSITE)
-    if wanted(r, _G | _FORCES):
+        h = compute_velocity_forces(r)
+    if is_requested(r, _M):
+        store_inertia_matrix(r)
+    elif is_requested(r, _COMPOSITE):
+        sum_over_subtrees(r, COMPOSITE)
+    if is_requested(r, _G | _FORCES):
         store_gravity(r)
-    if wanted(r, _FORCES):
+    if is_requested(r, _FORCES):
         store_nonlinear_effects(r)
-    if wanted(r, _WHOLE):
-        store_whole(r, h)
-    if wanted(r, _SUBTREES):
-        store_subtrees(r)
+    if is_requested(r, _WHOLE):
+        store_robot_totals(r, h)
+    if is_requested(r, _SUBTREES):
+        store_subtree_centers(r)
 
 
 class Terms(NamedTuple):

@@ -62,7 +62,7 @@ def locate_com(r):
     Y = crba.composite(r, 0)
     c = com.store_com(r, Y.mass, Y.first_moment)
     about_com = inertia_moved(scale(-1.0, c), Y).rotational
-    crba.set_inertia_matrix(r, IG, 0, Inertia(Y.mass, zero3(c[0]), about_com))
+    crba.set_spatial_inertia(r, IG, 0, Inertia(Y.mass, zero3(c[0]), about_com))
     return c
 
 
@@ -87,7 +87,7 @@ def store_momentum(r, h):
 
 
 @kernel
-def momentum_columns(r, c):
+def store_momentum_columns(r, c):
     """Store Ag; return the momentum about com. c is com relative to the first joint's origin.
 
         Ag_k = X*_k Y_i S_k                 X*_k from joint i to com; Y_i of its subtree
@@ -113,12 +113,12 @@ def ccrba_kernel(r):
 
         hg = Ag v                           Orin, Goswami and Lee (2013)
 
-    Reads Q, V; writes COM, VCOM, MASS, AG, HG, IG; calls place_bodies, store_momentum,
-    momentum_columns, locate_com.
+    Reads Q, V; writes COM, VCOM, MASS, AG, HG, IG; calls place_bodies_relative, store_momentum,
+    store_momentum_columns, locate_com.
     """
-    crba.place_bodies(r)
-    crba.sum_up(r, crba.COMPOSITE)
-    store_momentum(r, momentum_columns(r, locate_com(r)))
+    crba.place_bodies_relative(r)
+    crba.sum_over_subtrees(r, crba.COMPOSITE)
+    store_momentum(r, store_momentum_columns(r, locate_com(r)))
 
 
 @kernel
@@ -128,13 +128,13 @@ def dccrba_kernel(r):
         Ag_k = X*_k Y S_k
         dAg_k = X*_k (dY S_k + Y v x S_k) - vcom x Ag_k.linear
 
-    Reads Q, V; writes COM, VCOM, MASS, AG, DAG, HG, IG; calls place_bodies, move_bodies,
-    locate_com, store_momentum.
+    Reads Q, V; writes COM, VCOM, MASS, AG, DAG, HG, IG; calls place_bodies_relative,
+    compute_inertia_rates, locate_com, store_momentum.
     """
-    crba.place_bodies(r)
-    crba.move_bodies(r)
-    crba.sum_up(r, crba.COMPOSITE)
-    crba.sum_up(r, crba.COMPOSITE_RATE)
+    crba.place_bodies_relative(r)
+    crba.compute_inertia_rates(r)
+    crba.sum_over_subtrees(r, crba.COMPOSITE)
+    crba.sum_over_subtrees(r, crba.COMPOSITE_RATE)
     c = locate_com(r)
     h = Force(zero3(c[0]), zero3(c[0]))
     vcom = com.divided_by_mass(crba.composite_rate(r, 0).first_moment, crba.composite(r, 0).mass)

@@ -64,19 +64,20 @@ COMPOSITE_MOMENTUM = field("_composite_momentum", ("rows", 6))  # each body's, t
 
 
 @kernel
-def move_bodies(r):
+def compute_columns_and_forces(r):
     """Compute columns, velocities, accelerations and bodies of all joints, without gravity.
 
-    Reads Q, V, A; writes OV, OA, J, DJ, PSID, DADQ, DADV, COMPOSITE_MOMENTUM; calls set_relative,
-    place_columns, move_columns, velocity_columns, acceleration_columns, store_body.
+    Reads Q, V, A; writes OV, OA, J, DJ, PSID, DADQ, DADV, COMPOSITE_MOMENTUM; calls
+    place_universe_for_columns, place_body_columns, move_columns, store_velocity_columns,
+    store_acceleration_columns, store_body.
     """
-    rc.set_relative(r)
+    rc.place_universe_for_columns(r)
     clear_entries(r, OA, 6)
     for i in range(1, njoints(r) + 1):
-        Y = rc.place_columns(r, i)
+        Y = rc.place_body_columns(r, i)
         move_columns(r, i)
-        rc.velocity_columns(r, i)
-        rc.acceleration_columns(r, i, OA, rc.DADQ)
+        rc.store_velocity_columns(r, i)
+        rc.store_acceleration_columns(r, i, OA, rc.DADQ)
         set_motion(r, COMPOSITE_MOMENTUM, i, rc.store_body(r, i, OA, Y))
 
 
@@ -94,7 +95,7 @@ def momentum_column(r, i, c, Y, h):
 
 
 @kernel
-def force_columns(r):
+def store_force_columns(r):
     """Compute derivatives of each joint's forces and momenta; row 0 of the composites is the robot.
 
         dF/da_k = Y S_k
@@ -108,9 +109,9 @@ def force_columns(r):
     rc.clear_composites(r)
     clear_entries(r, COMPOSITE_MOMENTUM, 6)
     for i in range(njoints(r), 0, -1):
-        Y, B = rc.composite_inertia(r, i), rc.composite_coriolis(r, i)
-        f = rc.composite_force(r, rc.COMPOSITE_FORCE, i)
-        h = rc.composite_force(r, COMPOSITE_MOMENTUM, i)
+        Y, B = rc.add_inertia_to_parent(r, i), rc.add_coriolis_to_parent(r, i)
+        f = rc.add_force_to_parent(r, rc.COMPOSITE_FORCE, i)
+        h = rc.add_force_to_parent(r, COMPOSITE_MOMENTUM, i)
         for c in range(ncolumns(r, i)):
             S = motion_column(r, J, i, c)
             set_column(r, rd.DFDA, i, c, inertia_times(Y, S))
@@ -138,13 +139,13 @@ def force_columns(r):
 
 
 @kernel
-def about_com(r, columns, i, c, com):
+def column_about_com(r, columns, i, c, com):
     """Return a column of forces or momenta, about the center of mass. Reads columns."""
     return force_moved(scale(-1.0, com), force_column(r, columns, i, c))
 
 
 @kernel
-def recentered(f, shift, total):
+def subtract_center_motion(f, shift, total):
     """Return f corrected for the motion of the center that ``total`` refers to.
 
     f.angular - shift x total.linear
@@ -156,15 +157,19 @@ def recentered(f, shift, total):
 def centroidal_derivatives_kernel(r):
     """Compute hg, its rate, and their derivatives with respect to q, v and a.
 
-    Columns of ``force_columns`` are shifted to the center of mass, which moves by dF/da.linear / m
-    along each velocity.
+        s_k = (dF/da_k).linear / m          motion of the center of mass c along velocity k
+        dhg/dq_k = X* dh/dq_k - (0, s_k x hg.linear)
+        ddhg/dq_k = X* dF/dq_k - (0, s_k x dhg.linear)
+        ddhg/dv_k = X* dF/dv_k,  ddhg/da_k = X* dF/da_k         X*: shifts a force to c
+
+    The columns are those of ``store_force_columns``.
 
     Reads Q, V, A; writes COM, MASS, HG, DHG, OV, OA, J, DJ, PSID, DVDQ, DADQ, DADV, DFDA, DFDQ,
-    DFDV, DH_DQ, DHDOT_DQ, DHDOT_DV, DHDOT_DA, DHDQ; calls move_bodies, force_columns, store_com,
-    velocity_columns_in_world.
+    DFDV, DH_DQ, DHDOT_DQ, DHDOT_DV, DHDOT_DA, DHDQ; calls compute_columns_and_forces,
+    store_force_columns, store_com, shift_velocity_columns_to_world.
     """
-    move_bodies(r)
-    force_columns(r)
+    compute_columns_and_forces(r)
+    store_force_columns(r)
     Y = inertia(r, rc.COMPOSITE_INERTIA, 0)
     com = store_com(r, Y.mass, Y.first_moment)
     h = force_moved(scale(-1.0, com), force(r, COMPOSITE_MOMENTUM, 0))
@@ -176,17 +181,24 @@ def centroidal_derivatives_kernel(r):
     for i in range(1, njoints(r) + 1):
         for c in range(ncolumns(r, i)):
             k = idx_v(r, i) + c
-            Fa = about_com(r, rd.DFDA, i, c, com)
+            Fa = column_about_com(r, rd.DFDA, i, c, com)
             shift = divided_by_mass(Fa.linear, Y.mass)
-            accumulate_force(r, DH_DQ, k, recentered(about_com(r, DHDQ, i, c, com), shift, h))
-            accumulate_force(r, DHDOT_DQ, k, recentered(about_com(r, rd.DFDQ, i, c, com), shift, f))
-            accumulate_force(r, DHDOT_DV, k, about_com(r, rd.DFDV, i, c, com))
+            accumulate_force(
+                r, DH_DQ, k, subtract_center_motion(column_about_com(r, DHDQ, i, c, com), shift, h)
+            )
+            accumulate_force(
+                r,
+                DHDOT_DQ,
+                k,
+                subtract_center_motion(column_about_com(r, rd.DFDQ, i, c, com), shift, f),
+            )
+            accumulate_force(r, DHDOT_DV, k, column_about_com(r, rd.DFDV, i, c, com))
             accumulate_force(r, DHDOT_DA, k, Fa)
-    rd.velocity_columns_in_world(r)
-    rd.motions_in_world(r, rc.DADQ, nallcolumns(r))
-    rd.motions_in_world(r, OA, njoints(r) + 1)
+    rd.shift_velocity_columns_to_world(r)
+    rd.shift_motions_to_world(r, rc.DADQ, nallcolumns(r))
+    rd.shift_motions_to_world(r, OA, njoints(r) + 1)
     for columns in (rd.DFDA, rd.DFDQ, rd.DFDV, DHDQ):
-        rd.forces_in_world(r, columns, nallcolumns(r))
+        rd.shift_forces_to_world(r, columns, nallcolumns(r))
 
 
 @kernel
@@ -196,21 +208,21 @@ def com_velocity_derivatives_kernel(r):
         dvcom/dq_k = (S_k x* h + Y psid_k).linear / m
 
     Reads Q, V; writes VCOM, OV, J, DJ, PSID, DVDQ, DADV, DVCOM_DQ, DHDQ, COMPOSITE_MOMENTUM; calls
-    set_relative, clear_composites, velocity_columns_in_world, place_columns, move_columns,
-    velocity_columns.
+    place_universe_for_columns, clear_composites, shift_velocity_columns_to_world,
+    place_body_columns, move_columns, store_velocity_columns.
     """
-    rc.set_relative(r)
+    rc.place_universe_for_columns(r)
     for i in range(1, njoints(r) + 1):
-        Y = rc.place_columns(r, i)
+        Y = rc.place_body_columns(r, i)
         move_columns(r, i)
-        rc.velocity_columns(r, i)
+        rc.store_velocity_columns(r, i)
         set_inertia(r, rc.COMPOSITE_INERTIA, i, Y)
         set_force(r, COMPOSITE_MOMENTUM, i, inertia_times(Y, motion(r, OV, i)))
     rc.clear_composites(r)
     clear_entries(r, COMPOSITE_MOMENTUM, 6)
     clear_entries(r, DVCOM_DQ, 3 * nv(r))
     for i in range(njoints(r), 0, -1):
-        Y, h = rc.composite_inertia(r, i), rc.composite_force(r, COMPOSITE_MOMENTUM, i)
+        Y, h = rc.add_inertia_to_parent(r, i), rc.add_force_to_parent(r, COMPOSITE_MOMENTUM, i)
         for c in range(ncolumns(r, i)):
             set_column(r, DHDQ, i, c, momentum_column(r, i, c, Y, h))
     Y = inertia(r, rc.COMPOSITE_INERTIA, 0)
@@ -219,8 +231,8 @@ def com_velocity_derivatives_kernel(r):
         for c in range(ncolumns(r, i)):
             dh = force_column(r, DHDQ, i, c)
             add_to_vector(r, DVCOM_DQ, idx_v(r, i) + c, divided_by_mass(dh.linear, Y.mass))
-    rd.velocity_columns_in_world(r)
-    rd.forces_in_world(r, DHDQ, nallcolumns(r))
+    rd.shift_velocity_columns_to_world(r)
+    rd.shift_forces_to_world(r, DHDQ, nallcolumns(r))
 
 
 @algorithm(

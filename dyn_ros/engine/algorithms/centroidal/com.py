@@ -19,9 +19,9 @@ from ..dynamics.crba import (
     COMPOSITE,
     composite,
     composite_column,
-    place_bodies,
-    subtree_end,
-    sum_up,
+    joint_subtree_end,
+    place_bodies_relative,
+    sum_over_subtrees,
 )
 from ..kinematics import root_axes as ra
 from ..kinematics.frame_motion import first_joint
@@ -80,7 +80,7 @@ def sum_bodies(r):
     Reads Q, V, A; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, BODY_ACCELERATION, ORIGIN,
     POSITION.
     """
-    ra.set_root_relative(r)
+    ra.place_universe_relative(r)
     zero = zero3(entry(r, ra.ORIGIN, 0))
     total = Bodies(zero[0], zero, Force(zero, zero), Force(zero, zero))
     for i in range(1, njoints(r) + 1):
@@ -151,9 +151,9 @@ def place_subtrees(r):
         h = Y v,  f = Y a + v x* h
 
     Reads Q, V, A; writes MASS_SUM, FIRST_MOMENT_SUM, MOMENTUM_SUM, FORCE_SUM; calls
-    set_root_relative, place_body_relative, body_velocity, body_acceleration.
+    place_universe_relative, place_body_relative, body_velocity, body_acceleration.
     """
-    ra.set_root_relative(r)
+    ra.place_universe_relative(r)
     for i in range(1, njoints(r) + 1):
         Y = ra.place_body_relative(r, i)
         v = ra.body_velocity(r, i)
@@ -255,8 +255,8 @@ def com_jacobian_kernel(r):
     Reads Q; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, BODY_ACCELERATION, ORIGIN,
     POSITION, COMPOSITE, JCOM.
     """
-    place_bodies(r)
-    sum_up(r, COMPOSITE)
+    place_bodies_relative(r)
+    sum_over_subtrees(r, COMPOSITE)
     clear_entries(r, JCOM, 3 * nv(r))
     for i in range(1, njoints(r) + 1):
         subtree_columns(r, i, composite(r, 0).mass, JCOM)
@@ -272,12 +272,12 @@ def subtree_com_jacobian_kernel(r):
     Reads Q; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, BODY_ACCELERATION, ORIGIN,
     POSITION, COMPOSITE, SUBTREE_JCOM.
     """
-    place_bodies(r)
-    sum_up(r, COMPOSITE)
+    place_bodies_relative(r)
+    sum_over_subtrees(r, COMPOSITE)
     clear_entries(r, SUBTREE_JCOM, 3 * nv(r))
     first = first_joint(r)
     Y = composite(r, first)
-    for i in range(first + 1, subtree_end(r, first)):
+    for i in range(first + 1, joint_subtree_end(r, first)):
         subtree_columns(r, i, Y.mass, SUBTREE_JCOM)
     p = add(ra.position(r, first), divided_by_mass(Y.first_moment, Y.mass))
     i = first

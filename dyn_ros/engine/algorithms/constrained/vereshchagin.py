@@ -19,7 +19,7 @@ from ...kernel.types import ArrayLike
 from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..dynamics import aba
-from ..dynamics.cholesky import factor, solve_inward
+from ..dynamics.cholesky import factor_inertia_matrix, solve_inward
 from ..dynamics.crba import crba_kernel
 from ..dynamics.rnea import external_force
 from ..kinematics import root_axes as ra
@@ -222,10 +222,10 @@ def solve_constrained(r):
     """Run sweeps 2 and 3, after ``sweep_outward``, for alpha, beta and the root's acceleration.
 
     Reads TAU_IN, F_EXT, ALPHA, BETA; writes DDQ, LINK_ACCELERATION, CONSTRAINT_TORQUES,
-    TOTAL_TORQUE, CONSTRAINT_FORCES; calls inward_inertias, propagate_constraints,
-    eliminate_unopposed, constrain, outward_accelerations, store_torques.
+    TOTAL_TORQUE, CONSTRAINT_FORCES; calls inward_pass, propagate_constraints, eliminate_unopposed,
+    constrain, outward_accelerations, store_torques.
     """
-    aba.inward_inertias(r)
+    aba.inward_pass(r)
     propagate_constraints(r, True)
     eliminate_unopposed(r)
     constrain(r)
@@ -257,7 +257,7 @@ def sweep_outward(r):
     LINK_ACCELERATION, BIAS, BIAS_FORCE.
     """
     aba.outward_velocities(r)
-    ra.set_root_acceleration(r, aba.LINK_ACCELERATION)
+    ra.set_universe_acceleration(r, aba.LINK_ACCELERATION)
     if has_input(r, ROOT_ACC):
         set_motion(r, aba.LINK_ACCELERATION, 0, motion(r, ROOT_ACC, 0))
 
@@ -266,11 +266,11 @@ def sweep_outward(r):
 def sweep_outward_coupled(r):
     """Run sweep 1 after M and its factor, if mimic joints couple branches.
 
-    Reads Q, V, F_EXT, ROOT_ACC; writes M, LINK_ACCELERATION; calls crba_kernel, factor,
-    sweep_outward.
+    Reads Q, V, F_EXT, ROOT_ACC; writes M, LINK_ACCELERATION; calls crba_kernel,
+    factor_inertia_matrix, sweep_outward.
     """
     crba_kernel(r)
-    factor(r)
+    factor_inertia_matrix(r)
     sweep_outward(r)
 
 

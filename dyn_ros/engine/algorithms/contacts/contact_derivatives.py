@@ -22,7 +22,7 @@ from ..derivatives.aba_derivatives import DDQ_DQ, DDQ_DV
 from ..dynamics.aba import DDQ
 from ..dynamics.minverse import MINV, invert_after_elimination, invert_after_factor
 from ..kinematics.kinematics import OA_GF
-from ..kinematics.root_axes import set_root_acceleration
+from ..kinematics.root_axes import set_universe_acceleration
 from . import contact_dynamics, contact_row_derivatives
 from .contact_response import Rates, Response, respond, respond_to_torques
 from .contact_rows import FORCES, move_column_to_origin
@@ -62,19 +62,19 @@ def differentiate(r):
 
     Reads Q, V, F_EXT, DDQ; writes A, M, OV, OA_GF, TAU, J, DJ, PSID, PSIDD, DADQ, DADV, DTAU_DQ,
     DTAU_DV, DFDA, DFDQ, DFDV, DDQ_DQ, DDQ_DV, LAMBDA_C, LAMBDA_C_PROX, DIFF_LAMBDA_C, DAC_DQ,
-    DAC_DV, DAC_DA, DVC_DQ, DDQ_DTAU, DLAMBDA_DQ, DLAMBDA_DV, DLAMBDA_DTAU; calls outward_bodies,
-    subtract_contact_forces, inward, differentiate_contacts, differentiate_forces,
-    respond_to_torques, rates_to_origin, move_forces.
+    DAC_DV, DAC_DA, DVC_DQ, DDQ_DTAU, DLAMBDA_DQ, DLAMBDA_DV, DLAMBDA_DTAU; calls
+    outward_pass_from_universe, subtract_contact_forces, inward_pass, differentiate_contacts,
+    differentiate_forces, respond_to_torques, rates_to_origin, move_forces.
     """
     n = nv(r)
     for k in range(n):
         set_entry(r, A, k, entry(r, DDQ, k))
-    set_root_acceleration(r, OA_GF)
-    rc.outward_bodies(r, True, False)
+    set_universe_acceleration(r, OA_GF)
+    rc.outward_pass_from_universe(r, True, False)
     contact_row_derivatives.subtract_contact_forces(
         r, contact_dynamics.LAMBDA_C, rc.COMPOSITE_FORCE
     )
-    rd.inward(r, False)
+    rd.inward_pass(r, False)
     contact_row_derivatives.differentiate_contacts(r, True)
     contact_row_derivatives.differentiate_forces(r, contact_dynamics.LAMBDA_C, rd.DTAU_DQ)
     response = Response(matrix(r, DDQ_DTAU), matrix(r, DLAMBDA_DTAU))

@@ -19,9 +19,9 @@ from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..constrained import constraint_forces as cf
 from ..dynamics import aba
-from ..dynamics.cholesky import factor
+from ..dynamics.cholesky import factor_inertia_matrix
 from ..dynamics.crba import crba_kernel
-from ..kinematics.root_axes import set_root_acceleration
+from ..kinematics.root_axes import set_universe_acceleration
 from .contact_rows import FORCES, couple_contacts, move_entries_to_origin, propagate_contacts
 from .contacts import ITERATIONS, Contact, ContactForces
 from .force_system import solve_forces
@@ -73,12 +73,12 @@ def solve_contacts(r):
         M ddq + nle = tau + J' lambda,  J ddq + drift = kp err - kd J v
 
     Reads Q, V, TAU_IN, F_EXT; writes DDQ, LINK_ACCELERATION, LAMBDA_C, LAMBDA_C_PROX,
-    DIFF_LAMBDA_C; calls outward_velocities, inward_inertias, propagate_contacts,
-    apply_contact_forces, outward_accelerations.
+    DIFF_LAMBDA_C; calls outward_velocities, inward_pass, propagate_contacts, apply_contact_forces,
+    outward_accelerations.
     """
     aba.outward_velocities(r)
-    set_root_acceleration(r, aba.LINK_ACCELERATION)
-    aba.inward_inertias(r)
+    set_universe_acceleration(r, aba.LINK_ACCELERATION)
+    aba.inward_pass(r)
     propagate_contacts(r, True, True)
     apply_contact_forces(r)
     aba.outward_accelerations(r)
@@ -91,13 +91,13 @@ def solve_contacts_coupled(r):
         M ddq = tau - nle + J' lambda
 
     Reads Q, V, TAU_IN, F_EXT; writes M, DDQ, LINK_ACCELERATION, LAMBDA_C, LAMBDA_C_PROX,
-    DIFF_LAMBDA_C; calls crba_kernel, factor, outward_velocities, eliminate_coupled,
+    DIFF_LAMBDA_C; calls crba_kernel, factor_inertia_matrix, outward_velocities, eliminate_coupled,
     propagate_contacts, eliminate_columns, apply_contact_forces, accelerate_coupled.
     """
     crba_kernel(r)
-    factor(r)
+    factor_inertia_matrix(r)
     aba.outward_velocities(r)
-    set_root_acceleration(r, aba.LINK_ACCELERATION)
+    set_universe_acceleration(r, aba.LINK_ACCELERATION)
     cf.eliminate_coupled(r)
     propagate_contacts(r, False, True)
     cf.eliminate_columns(r)

@@ -19,7 +19,7 @@ from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..constrained.constraint_forces import ELIMINATED
 from ..constrained.semidefinite import WIDTH, absolute, solve_scaled
-from ..dynamics.crba import place_robot
+from ..dynamics.crba import place_bodies
 from ..dynamics.rnea import TAU, newton_euler
 from ..kinematics.root_axes import from_parent
 from . import contact_rows
@@ -170,10 +170,10 @@ def contact_inverse_dynamics_kernel(r):
         tau = rnea(q, v, a) - J' lambda, zero at the base
 
     Reads Q, V, A, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F, TAU, SOLUTION, LAMBDA_C; calls
-    newton_euler, place_robot, propagate_contacts, solve_base_forces.
+    newton_euler, place_bodies, propagate_contacts, solve_base_forces.
     """
     newton_euler(r, True, TAU)
-    place_robot(r)
+    place_bodies(r)
     contact_rows.propagate_contacts(r, False, False)
     rank = solve_base_forces(r)
     subtract_contact_torques(r, TAU)
@@ -225,12 +225,12 @@ def contact_forces_kernel(r):
         J' lambda = rnea(q, v, a) - tau
 
     Reads Q, V, A, TAU_IN, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F, TAU, SOLUTION, LAMBDA_C,
-    CONTACT_TORQUES; calls newton_euler, place_robot, propagate_contacts, fit_forces.
+    CONTACT_TORQUES; calls newton_euler, place_bodies, propagate_contacts, fit_forces.
     """
     newton_euler(r, True, TAU)
     for j in range(nv(r)):
         set_entry(r, CONTACT_TORQUES, j, entry(r, TAU, j) - entry(r, TAU_IN, j))
-    place_robot(r)
+    place_bodies(r)
     contact_rows.propagate_contacts(r, False, False)
     rank = fit_forces(r)
     subtract_contact_torques(r, CONTACT_TORQUES)

@@ -13,9 +13,9 @@ from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..constrained import constraint_forces as cf
 from ..constrained.semidefinite import factor_cholesky, invert_semidefinite
-from ..dynamics.aba import eliminate_all
-from ..dynamics.cholesky import factor
-from ..dynamics.crba import crba_kernel, place_robot
+from ..dynamics.aba import eliminate_joints
+from ..dynamics.cholesky import factor_inertia_matrix
+from ..dynamics.crba import crba_kernel, place_bodies
 from .contact_rows import (
     FORCES,
     MOTIONS,
@@ -68,9 +68,9 @@ def store_jacobian(r, target):
 def contact_jacobian_kernel(r):
     """Compute the Jacobian of contacts, J.
 
-    Reads Q; writes CONTACT_JACOBIAN; calls place_robot, propagate_contacts.
+    Reads Q; writes CONTACT_JACOBIAN; calls place_bodies, propagate_contacts.
     """
-    place_robot(r)
+    place_bodies(r)
     propagate_contacts(r, False, False)
     store_jacobian(r, CONTACT_JACOBIAN)
     for j in range(nv(r)):
@@ -83,10 +83,10 @@ def eliminate_contacts(r):
 
         M = U D U'
 
-    Reads Q; calls place_robot, eliminate_all, propagate_contacts.
+    Reads Q; calls place_bodies, eliminate_joints, propagate_contacts.
     """
-    place_robot(r)
-    eliminate_all(r)
+    place_bodies(r)
+    eliminate_joints(r)
     propagate_contacts(r, True, False)
 
 
@@ -96,10 +96,11 @@ def eliminate_contacts_coupled(r):
 
         M = U D U'
 
-    Reads Q; writes M, DINV; calls crba_kernel, factor, propagate_contacts, eliminate_columns.
+    Reads Q; writes M, DINV; calls crba_kernel, factor_inertia_matrix, propagate_contacts,
+    eliminate_columns.
     """
     crba_kernel(r)
-    factor(r)
+    factor_inertia_matrix(r)
     cf.store_pivots(r)
     propagate_contacts(r, False, False)
     cf.eliminate_columns(r)

@@ -17,8 +17,8 @@ from ..constrained import products
 from ..derivatives import rnea_columns as rc
 from ..derivatives import rnea_derivatives as rd
 from ..dynamics import aba
-from ..dynamics.cholesky import factor, solve_outward
-from ..dynamics.crba import crba_kernel, place_robot
+from ..dynamics.cholesky import factor_inertia_matrix, solve_outward
+from ..dynamics.crba import crba_kernel, place_bodies
 from ..dynamics.minverse import compute_factor_after_elimination, solve_minv_factor
 from ..kinematics.jacobians import J
 from ..kinematics.kinematics import OA_GF, OV
@@ -108,7 +108,7 @@ def place_moving_robot(r):
 
     Reads Q, V; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, COMPOSITE.
     """
-    place_robot(r)
+    place_bodies(r)
     clear_row(r, BODY_VELOCITY, 0, 6)
     for i in range(1, njoints(r) + 1):
         body_velocity(r, i)
@@ -121,11 +121,11 @@ def solve_impulses(r):
         M (v_after - v) = J' impulse,  J v_after = -e J v
 
     Reads Q, V; writes DDQ, LINK_ACCELERATION, BIAS, BIAS_TORQUE, DQ_AFTER, IMPULSE_C; calls
-    place_moving_robot, eliminate_all, propagate_contacts, solve_impact, outward_accelerations,
+    place_moving_robot, eliminate_joints, propagate_contacts, solve_impact, outward_accelerations,
     add_velocity_change.
     """
     place_moving_robot(r)
-    aba.eliminate_all(r)
+    aba.eliminate_joints(r)
     contact_rows.propagate_contacts(r, True, False)
     solve_impact(r, aba.BIAS_TORQUE)
     for i in range(njoints(r) + 1):
@@ -141,11 +141,11 @@ def solve_impulses_coupled(r):
 
         v_after = v + M^-1 J' impulse
 
-    Reads Q, V; writes M, DDQ, DINV, DQ_AFTER, IMPULSE_C; calls crba_kernel, factor,
+    Reads Q, V; writes M, DDQ, DINV, DQ_AFTER, IMPULSE_C; calls crba_kernel, factor_inertia_matrix,
     place_moving_robot, propagate_contacts, eliminate_columns, solve_impact, add_velocity_change.
     """
     crba_kernel(r)
-    factor(r)
+    factor_inertia_matrix(r)
     cf.store_pivots(r)
     place_moving_robot(r)
     contact_rows.propagate_contacts(r, False, False)
@@ -281,13 +281,13 @@ def outward_impact(r):
         f = Y a
 
     Reads V, DQ_AFTER; writes OV, OA_GF, J, PSID, PSIDD, COMPOSITE_INERTIA, COMPOSITE_FORCE; calls
-    set_relative, placed_columns.
+    place_universe_for_columns, store_placed_columns.
     """
     restitution = packed.setting(r, packed.RESTITUTION)
-    rc.set_relative(r)
+    rc.place_universe_for_columns(r)
     clear_row(r, OA_GF, 0, 6)
     for i in range(1, njoints(r) + 1):
-        Y, p = rc.placed_columns(r, i), parent(r, i)
+        Y, p = rc.store_placed_columns(r, i), parent(r, i)
         ov = motion(r, OV, p)
         oa = motion(r, OA_GF, p)
         v, a = ov, oa
@@ -310,11 +310,11 @@ def differentiate_momentum(r):
 
         dp = d(M (v_after - v) - J' impulse)
 
-    Reads IMPULSE_C; writes DTAU_DQ, DFDQ; calls subtract_contact_forces, inward_at_rest,
+    Reads IMPULSE_C; writes DTAU_DQ, DFDQ; calls subtract_contact_forces, inward_pass_at_rest,
     differentiate_forces.
     """
     contact_row_derivatives.subtract_contact_forces(r, IMPULSE_C, rc.COMPOSITE_FORCE)
-    rd.inward_at_rest(r, rd.DTAU_DQ)
+    rd.inward_pass_at_rest(r, rd.DTAU_DQ)
     contact_row_derivatives.differentiate_forces(r, IMPULSE_C, rd.DTAU_DQ)
 
 

@@ -36,7 +36,7 @@ def clear_linked(r, target):
 
 
 @kernel
-def subtree_end(r, first, last):
+def velocity_subtree_end(r, first, last):
     """Return the end of the range of descendants of velocities ``first`` to ``last``."""
     end = last + 1
     for j in range(first, last):
@@ -47,7 +47,7 @@ def subtree_end(r, first, last):
 @kernel
 def moved_contacts(r, first, last):
     """Return the contacts of bodies that velocities ``first`` to ``last`` move, one bit each."""
-    mask, end = 0, subtree_end(r, first, last)
+    mask, end = 0, velocity_subtree_end(r, first, last)
     for n in range(packed.ncontacts(r)):
         i, j = branch_velocities(r, n)
         if (first <= i and i < end) or (first <= j and j < end):
@@ -160,10 +160,10 @@ def minus_minv_factor_times(r, C, B, first):
     n, width, linked = nv(r), simd_width(r.work), are_linked(r)
     for k in range(first, n, 3 * width):
         low = 0 if linked else k
-        stop = n if linked else subtree_end(r, k, min(k + 3 * width, n) - 1)
+        stop = n if linked else velocity_subtree_end(r, k, min(k + 3 * width, n) - 1)
         for i in range(0, n, 3):
             x, rows = zero_block(r, C), three_rows(r, i)
-            end = subtree_end(r, i, min(i + 2, n - 1))
+            end = velocity_subtree_end(r, i, min(i + 2, n - 1))
             j = min(end, stop) - 1 if end > low else -1
             while j >= i:
                 v = three_elements(r, minv_factor_matrix(r), rows, j)
@@ -220,7 +220,7 @@ def add_row_motions(r, W, T, first):
     for contact in range(packed.ncontacts(r)):
         i, j = branch_velocities(r, contact)
         for c in range(first, n, 2 * width):
-            stop = n if linked else subtree_end(r, c, min(c + 2 * width, n) - 1)
+            stop = n if linked else velocity_subtree_end(r, c, min(c + 2 * width, n) - 1)
             low = 0 if linked else c
             i_first, j_first = first_in_branch(r, i, low, stop), first_in_branch(r, j, low, stop)
             for k in range(packed.row_start(r, contact), packed.row_stop(r, contact), 3):

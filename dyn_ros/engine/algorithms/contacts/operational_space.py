@@ -15,8 +15,8 @@ from ..constrained import constraint_forces as cf
 from ..constrained.constraints import moving_index
 from ..constrained.products import multiply
 from ..constrained.semidefinite import WIDTH
-from ..dynamics.aba import LINK_ACCELERATION, eliminate_all, outward_velocities
-from ..dynamics.cholesky import factor
+from ..dynamics.aba import LINK_ACCELERATION, eliminate_joints, outward_velocities
+from ..dynamics.cholesky import factor_inertia_matrix
 from ..dynamics.crba import crba_kernel
 from ..dynamics.minverse import MINV, invert_after_elimination, invert_after_factor
 from ..dynamics.rnea import NLE, G, generalized_gravity_kernel, nonlinear_effects_kernel
@@ -156,12 +156,12 @@ def project_bias_forces(r):
 def invert_mass(r):
     """Compute M^-1 by elimination along the tree.
 
-    Reads Q, F_EXT; writes V, MINV; calls outward_velocities, eliminate_all,
+    Reads Q, F_EXT; writes V, MINV; calls outward_velocities, eliminate_joints,
     invert_after_elimination.
     """
     zero_unless_input(r, V)
     outward_velocities(r)
-    eliminate_all(r)
+    eliminate_joints(r)
     invert_after_elimination(r)
 
 
@@ -169,12 +169,12 @@ def invert_mass(r):
 def invert_mass_coupled(r):
     """Compute M^-1 from the factor of M, if mimic joints couple branches.
 
-    Reads Q, F_EXT; writes V, M, MINV; calls crba_kernel, factor, invert_after_factor,
-    outward_velocities.
+    Reads Q, F_EXT; writes V, M, MINV; calls crba_kernel, factor_inertia_matrix,
+    invert_after_factor, outward_velocities.
     """
     zero_unless_input(r, V)
     crba_kernel(r)
-    factor(r)
+    factor_inertia_matrix(r)
     invert_after_factor(r)
     outward_velocities(r)
 

@@ -67,12 +67,12 @@ def differentiate(r, bodies_placed):
         dqdd/dq = -M^-1 dtau/dq,  dqdd/dv = -M^-1 dtau/dv
 
     Reads Q, V, F_EXT, DDQ, MINV; writes A, M, OV, OA_GF, TAU, J, DJ, PSID, PSIDD, DADQ, DADV,
-    DTAU_DQ, DTAU_DV, DFDA, DFDQ, DFDV, DDQ_DQ, DDQ_DV; calls outward, inward.
+    DTAU_DQ, DTAU_DV, DFDA, DFDQ, DFDV, DDQ_DQ, DDQ_DV; calls outward_pass, inward_pass.
     """
     for k in range(nv(r)):
         set_entry(r, A, k, entry(r, DDQ, k))
-    rc.outward(r, bodies_placed)
-    rd.inward(r, True)
+    rc.outward_pass(r, bodies_placed)
+    rd.inward_pass(r, True)
     dtau_dq, dtau_dv = matrix(r, rd.DTAU_DQ), matrix(r, rd.DTAU_DV)
     set_minus_minverse_times(r, matrix(r, DDQ_DQ), matrix(r, DDQ_DV), dtau_dq, dtau_dv)
 
@@ -109,12 +109,12 @@ ALSO_WRITES = (DDQ, rd.DTAU_DQ, rd.DTAU_DV, M, *rd.ALSO_WRITES)
 
 
 @algorithm(
-    sequence(derivatives, rd.columns_in_world),
+    sequence(derivatives, rd.shift_columns_to_world),
     inputs=(Q, V, TAU_IN, F_EXT),
     results=(DDQ_DQ, DDQ_DV, minverse.MINV),
     optional=(F_EXT,),
     also_writes=ALSO_WRITES,
-    coupled=sequence(coupled_derivatives, rd.columns_in_world),
+    coupled=sequence(coupled_derivatives, rd.shift_columns_to_world),
 )
 def aba_derivatives(
     model: Model,

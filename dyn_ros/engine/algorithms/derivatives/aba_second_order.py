@@ -23,7 +23,7 @@ from ...model.model import Model
 from ..dynamics import minverse
 from . import rnea_second_order
 from .aba_derivatives import ALSO_WRITES, DDQ_DQ, DDQ_DV, coupled_derivatives, derivatives
-from .rnea_derivatives import columns_in_world
+from .rnea_derivatives import shift_columns_to_world
 
 D2DDQ_DQDQ = field(
     "d2ddq_dqdq",
@@ -152,10 +152,10 @@ def differentiate_twice(r):
 
     Writes OV, OA_GF, J, DJ, PSID, PSIDD, DVDQ, DADQ, DADV, DFDA, DFDQ, DFDV, D2TAU_DQDQ,
     D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ, D2DDQ_DQDQ, D2DDQ_DVDV, D2DDQ_DQDV, D2DDQ_DTAUDQ, SLICE;
-    calls second_order, columns_in_world, add_accelerations.
+    calls second_order, shift_columns_to_world, add_accelerations.
     """
     rnea_second_order.second_order(r)
-    columns_in_world(r)
+    shift_columns_to_world(r)
     add_accelerations(r)
     set_minus_minverse_times_tensor(r, D2DDQ_DVDV, rnea_second_order.D2TAU_DVDV)
     for X in (D2DDQ_DQDQ, D2DDQ_DQDV, D2DDQ_DTAUDQ):

@@ -31,13 +31,13 @@ def coriolis_matrix_kernel(r):
         C_jk = S_j . (Y dS_k + B S_k / 2)               j is an ancestor of k, or k itself
         C_kj = Y S_k . dS_j + (B' S_k / 2) . S_j        j is an ancestor of k
 
-    Reads Q, V; writes OV, J, DJ, C; calls set_relative, clear_composites, place_columns,
-    move_columns.
+    Reads Q, V; writes OV, J, DJ, C; calls place_universe_for_columns, clear_composites,
+    place_body_columns, move_columns.
     """
     A = matrix(r, C)
-    rc.set_relative(r)
+    rc.place_universe_for_columns(r)
     for i in range(1, njoints(r) + 1):
-        Y = rc.place_columns(r, i)
+        Y = rc.place_body_columns(r, i)
         move_columns(r, i)
         v = motion(r, OV, i)
         set_inertia(r, rc.COMPOSITE_INERTIA, i, Y)
@@ -47,7 +47,7 @@ def coriolis_matrix_kernel(r):
     rc.clear_composites(r)
     clear_sparse(r, C)
     for i in range(njoints(r), 0, -1):
-        Y, B = rc.composite_inertia(r, i), rc.composite_coriolis(r, i)
+        Y, B = rc.add_inertia_to_parent(r, i), rc.add_coriolis_to_parent(r, i)
         for c in range(ncolumns(r, i)):
             k = idx_v(r, i) + c
             S = motion_column(r, J, i, c)
@@ -70,8 +70,8 @@ def coriolis_matrix_kernel(r):
                     accumulate_element(r, A, k, n, x)
                 j = parent(r, j)
     for columns in (J, DJ):
-        rd.motions_in_world(r, columns, nallcolumns(r))
-    rd.motions_in_world(r, OV, njoints(r) + 1)
+        rd.shift_motions_to_world(r, columns, nallcolumns(r))
+    rd.shift_motions_to_world(r, OV, njoints(r) + 1)
 
 
 @algorithm(coriolis_matrix_kernel, inputs=(Q, V), results=(C,), also_writes=(J, DJ, OV))

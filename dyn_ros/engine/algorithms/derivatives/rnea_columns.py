@@ -44,17 +44,17 @@ COMPOSITE_FORCE = field("_composite_force", ("rows", 6))
 
 
 @kernel
-def set_relative(r):
+def place_universe_for_columns(r):
     """Set the universe to rest, about the first joint's origin.
 
     Writes ROTATION, BODY_VELOCITY, BODY_ACCELERATION, ORIGIN, POSITION, OV.
     """
-    ra.set_root_relative(r)
+    ra.place_universe_relative(r)
     clear_entries(r, OV, 6)
 
 
 @kernel
-def place_columns(r, i):
+def place_body_columns(r, i):
     """Place the body of joint i, and store its columns of J; return its inertia.
 
     Reads Q; writes ROTATION, FROM_PARENT, COLUMNS, ORIGIN, POSITION, J.
@@ -63,7 +63,7 @@ def place_columns(r, i):
 
 
 @kernel
-def placed_columns(r, i):
+def store_placed_columns(r, i):
     """Place the columns of joint i, whose body has been placed in the root frame.
 
     Reads COLUMNS, COMPOSITE; writes FROM_PARENT, ORIGIN, POSITION, J.
@@ -86,7 +86,7 @@ def store_jacobian_columns(r, i, Y):
 
 
 @kernel
-def velocity_columns(r, i):
+def store_velocity_columns(r, i):
     """Store psid and dAdv of joint i, after ``move_columns``.
 
     Reads OV, J, DJ; writes PSID, DADV.
@@ -99,8 +99,8 @@ def velocity_columns(r, i):
 
 
 @kernel
-def acceleration_columns(r, i, acceleration, columns):
-    """Store the acceleration of joint i and a x S + v x psid, after ``velocity_columns``.
+def store_acceleration_columns(r, i, acceleration, columns):
+    """Store the acceleration of joint i and a x S + v x psid, after ``store_velocity_columns``.
 
     ``acceleration`` is OA or OA_GF, whose row for the universe is already set; ``columns`` is the
     field of the result.
@@ -157,30 +157,31 @@ def subtract_external_force(r, i):
 
 
 @kernel
-def outward(r, placed):
-    """Outward pass: columns, velocities, accelerations and bodies; see ``placed_columns``.
+def outward_pass(r, placed):
+    """Outward pass: columns, velocities, accelerations and bodies; see ``store_placed_columns``.
 
-    Reads Q, V, A, F_EXT; writes OV, OA_GF, J, DJ, PSID, PSIDD, DADQ, DADV; calls outward_bodies.
+    Reads Q, V, A, F_EXT; writes OV, OA_GF, J, DJ, PSID, PSIDD, DADQ, DADV; calls
+    outward_pass_from_universe.
     """
-    ra.set_root_acceleration(r, OA_GF)
-    outward_bodies(r, placed, not is_batch(r))
+    ra.set_universe_acceleration(r, OA_GF)
+    outward_pass_from_universe(r, placed, not is_batch(r))
 
 
 @kernel
-def outward_bodies(r, placed, publishing):
+def outward_pass_from_universe(r, placed, publishing):
     """Outward pass with the given acceleration of the universe; publishing stores dAdq.
 
-    Reads Q, V, A, F_EXT; writes OV, OA_GF, J, DJ, PSID, PSIDD, DADQ, DADV; calls set_relative,
-    move_columns, velocity_columns, acceleration_columns, store_body, subtract_external_force,
-    placed_columns, place_columns.
+    Reads Q, V, A, F_EXT; writes OV, OA_GF, J, DJ, PSID, PSIDD, DADQ, DADV; calls
+    place_universe_for_columns, move_columns, store_velocity_columns, store_acceleration_columns,
+    store_body, subtract_external_force, store_placed_columns, place_body_columns.
     """
-    set_relative(r)
+    place_universe_for_columns(r)
     g = gravity(r)
     for i in range(1, njoints(r) + 1):
-        Y = placed_columns(r, i) if placed else place_columns(r, i)
+        Y = store_placed_columns(r, i) if placed else place_body_columns(r, i)
         move_columns(r, i)
-        velocity_columns(r, i)
-        acceleration_columns(r, i, OA_GF, PSIDD)
+        store_velocity_columns(r, i)
+        store_acceleration_columns(r, i, OA_GF, PSIDD)
         if publishing:
             for c in range(ncolumns(r, i)):
                 psidd = motion_column(r, PSIDD, i, c)
@@ -205,7 +206,7 @@ def clear_composites(r):
 
 
 @kernel
-def composite_inertia(r, i):
+def add_inertia_to_parent(r, i):
     """Return Y of the subtree of joint i, and add it to its parent. Writes COMPOSITE_INERTIA."""
     Y = inertia(r, COMPOSITE_INERTIA, i)
     add_to_inertia(r, COMPOSITE_INERTIA, parent(r, i), Y)
@@ -213,7 +214,7 @@ def composite_inertia(r, i):
 
 
 @kernel
-def composite_coriolis(r, i):
+def add_coriolis_to_parent(r, i):
     """Return B of the subtree of joint i, and add it to its parent. Writes COMPOSITE_CORIOLIS."""
     B = coriolis(r, COMPOSITE_CORIOLIS, i)
     add_to_coriolis(r, COMPOSITE_CORIOLIS, parent(r, i), B)
@@ -221,7 +222,7 @@ def composite_coriolis(r, i):
 
 
 @kernel
-def composite_force(r, field, i):
+def add_force_to_parent(r, field, i):
     """Return the force on the subtree of joint i, or its momentum, and add it to the parent's.
 
     Writes field.

@@ -74,7 +74,7 @@ DFDV = field(
 
 
 @kernel
-def inward(r, publishing):
+def inward_pass(r, publishing):
     """Compute the derivatives, column by column from the tips; ``publishing`` also M, tau and dFd*.
 
         Fa = Y S,  Fv = B S + Y dAdv,  Fq = B psid + Y psidd + S x* f
@@ -93,8 +93,8 @@ def inward(r, publishing):
         clear_sparse(r, M)
         clear_entries(r, TAU, nv(r))
     for i in range(njoints(r), 0, -1):
-        Y, B = rc.composite_inertia(r, i), rc.composite_coriolis(r, i)
-        f = rc.composite_force(r, rc.COMPOSITE_FORCE, i)
+        Y, B = rc.add_inertia_to_parent(r, i), rc.add_coriolis_to_parent(r, i)
+        f = rc.add_force_to_parent(r, rc.COMPOSITE_FORCE, i)
         for c in range(ncolumns(r, i)):
             k = idx_v(r, i) + c
             S = motion_column(r, J, i, c)
@@ -145,7 +145,7 @@ def inward(r, publishing):
 
 
 @kernel
-def motions_in_world(r, field, count):
+def shift_motions_to_world(r, field, count):
     """Shift motions from the first joint's origin to the world's origin.
 
     Reads ORIGIN; writes field.
@@ -158,7 +158,7 @@ def motions_in_world(r, field, count):
 
 
 @kernel
-def forces_in_world(r, field, count):
+def shift_forces_to_world(r, field, count):
     """Shift forces from the first joint's origin to the world's origin.
 
     Reads ORIGIN; writes field.
@@ -171,15 +171,15 @@ def forces_in_world(r, field, count):
 
 
 @kernel
-def velocity_columns_in_world(r):
+def shift_velocity_columns_to_world(r):
     """Shift J, its derivatives and the velocities to the world's origin.
 
     Reads ORIGIN; writes OV, J, DJ, PSID, DVDQ, DADV.
     """
     n = nallcolumns(r)
     for columns in (J, DJ, rc.PSID, rc.DADV):
-        motions_in_world(r, columns, n)
-    motions_in_world(r, OV, njoints(r) + 1)
+        shift_motions_to_world(r, columns, n)
+    shift_motions_to_world(r, OV, njoints(r) + 1)
     if is_batch(r):
         return
     for k in range(6 * n):
@@ -187,18 +187,18 @@ def velocity_columns_in_world(r):
 
 
 @kernel
-def columns_in_world(r):
+def shift_columns_to_world(r):
     """Shift all public columns and motions to the world's origin.
 
     Writes OV, OA_GF, J, DJ, PSID, PSIDD, DVDQ, DADQ, DADV, DFDA, DFDQ, DFDV; calls
-    velocity_columns_in_world.
+    shift_velocity_columns_to_world.
     """
-    velocity_columns_in_world(r)
+    shift_velocity_columns_to_world(r)
     for columns in (rc.PSIDD, rc.DADQ):
-        motions_in_world(r, columns, nallcolumns(r))
+        shift_motions_to_world(r, columns, nallcolumns(r))
     for columns in (DFDA, DFDQ, DFDV):
-        forces_in_world(r, columns, nallcolumns(r))
-    motions_in_world(r, OA_GF, njoints(r) + 1)
+        shift_forces_to_world(r, columns, nallcolumns(r))
+    shift_motions_to_world(r, OA_GF, njoints(r) + 1)
 
 
 @subroutine
@@ -208,18 +208,18 @@ def rnea_derivatives_kernel(r):
     See the formulas of this module.
 
     Reads Q, V, A, F_EXT; writes M, OV, OA_GF, TAU, J, DJ, PSID, PSIDD, DVDQ, DADQ, DADV, DTAU_DQ,
-    DTAU_DV, DFDA, DFDQ, DFDV; calls outward, inward, columns_in_world.
+    DTAU_DV, DFDA, DFDQ, DFDV; calls outward_pass, inward_pass, shift_columns_to_world.
     """
-    rc.outward(r, False)
-    inward(r, True)
-    columns_in_world(r)
+    rc.outward_pass(r, False)
+    inward_pass(r, True)
+    shift_columns_to_world(r)
 
 
 # --- at rest
 
 
 @kernel
-def inward_at_rest(r, field):
+def inward_pass_at_rest(r, field):
     """Compute the derivatives with respect to q at rest, stored in a field.
 
         dtau_j/dq_k = S_j . (Y psidd_k + S_k x* f)
@@ -231,7 +231,7 @@ def inward_at_rest(r, field):
     rc.clear_composites(r)
     clear_sparse(r, field)
     for i in range(njoints(r), 0, -1):
-        Y, f = rc.composite_inertia(r, i), rc.composite_force(r, rc.COMPOSITE_FORCE, i)
+        Y, f = rc.add_inertia_to_parent(r, i), rc.add_force_to_parent(r, rc.COMPOSITE_FORCE, i)
         for c in range(ncolumns(r, i)):
             k = idx_v(r, i) + c
             S = motion_column(r, J, i, c)
@@ -255,23 +255,23 @@ def static_derivatives(r, field):
 
         psidd = -g x S,  psid = 0
 
-    Reads Q, F_EXT; writes OV, OA_GF, J, PSIDD, DFDQ, field; calls set_relative, inward_at_rest,
-    place_columns, subtract_external_force.
+    Reads Q, F_EXT; writes OV, OA_GF, J, PSIDD, DFDQ, field; calls place_universe_for_columns,
+    inward_pass_at_rest, place_body_columns, subtract_external_force.
     """
-    rc.set_relative(r)
-    ra.set_root_acceleration(r, OA_GF)
+    rc.place_universe_for_columns(r)
+    ra.set_universe_acceleration(r, OA_GF)
     oa = motion(r, OA_GF, 0)
     for i in range(1, njoints(r) + 1):
-        Y = rc.place_columns(r, i)
+        Y = rc.place_body_columns(r, i)
         for c in range(ncolumns(r, i)):
             set_column(r, rc.PSIDD, i, c, motion_cross(oa, motion_column(r, J, i, c)))
         set_inertia(r, rc.COMPOSITE_INERTIA, i, Y)
         set_force(r, rc.COMPOSITE_FORCE, i, inertia_times(Y, oa))
         rc.subtract_external_force(r, i)
-    inward_at_rest(r, field)
+    inward_pass_at_rest(r, field)
     for columns in (J, rc.PSIDD):
-        motions_in_world(r, columns, nallcolumns(r))
-    forces_in_world(r, DFDQ, nallcolumns(r))
+        shift_motions_to_world(r, columns, nallcolumns(r))
+    shift_forces_to_world(r, DFDQ, nallcolumns(r))
 
 
 @kernel

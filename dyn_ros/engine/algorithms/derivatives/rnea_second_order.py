@@ -196,7 +196,7 @@ def store_entries(r, d, e, f, F, k, a, de_one_joint, ef_one_joint):
 
 @kernel
 def second_order(r):
-    """Store the second-order derivatives, after ``outward`` and ``inward``.
+    """Store the second-order derivatives, after ``outward_pass`` and ``inward_pass``.
 
     Writes D2TAU_DQDQ, D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ; calls outer_column, forces,
     store_entries.
@@ -233,13 +233,13 @@ def rnea_second_order_derivatives_kernel(r):
     See the formulas of this module.
 
     Reads Q, V, A, F_EXT; writes M, OV, OA_GF, TAU, J, DJ, PSID, PSIDD, DVDQ, DADQ, DADV, DTAU_DQ,
-    DTAU_DV, DFDA, DFDQ, DFDV, D2TAU_DQDQ, D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ; calls outward,
-    inward, second_order, columns_in_world.
+    DTAU_DV, DFDA, DFDQ, DFDV, D2TAU_DQDQ, D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ; calls outward_pass,
+    inward_pass, second_order, shift_columns_to_world.
     """
-    rc.outward(r, False)
-    rd.inward(r, True)
+    rc.outward_pass(r, False)
+    rd.inward_pass(r, True)
     second_order(r)
-    rd.columns_in_world(r)
+    rd.shift_columns_to_world(r)
 
 
 @algorithm(

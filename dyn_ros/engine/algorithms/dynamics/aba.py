@@ -14,7 +14,7 @@ from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..kinematics import root_axes as ra
-from .cholesky import MIN_RELIABLE_PIVOT, factor, solve
+from .cholesky import MIN_RELIABLE_PIVOT, factor_inertia_matrix, multiply_by_inverse
 from .crba import COMPOSITE, crba_kernel
 from .rnea import NLE, external_force, nonlinear_effects_kernel
 
@@ -31,8 +31,8 @@ BIAS_FORCE = field("_bias_force", ("rows", 6))
 U = field("_u", ("nv", 6))
 DINV = field("_dinv", ("nv",))
 BIAS_TORQUE = field("_bias_torque", ("nv",))
-CARRIED_MASS = field("_carried_mass", ("rows",))  # mass of the subtree, with joints locked
-CARRIED_INERTIA = field("_carried_inertia", ("rows",))  # bound of its largest moment of inertia
+LOCKED_MASS = field("_locked_mass", ("rows",))
+LOCKED_INERTIA_BOUND = field("_locked_inertia_bound", ("rows",))  # see store_locked_inertia
 
 
 @kernel
@@ -46,7 +46,7 @@ def outward_velocities(r):
     Reads Q, V, F_EXT; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, COMPOSITE, BIAS,
     BIAS_FORCE.
     """
-    ra.set_root_at_rest(r)
+    ra.place_universe_at_rest(r)
     clear_entries(r, BIAS_FORCE, 6)
     for i in range(1, njoints(r) + 1):
         Y = ra.place_body(r, i)
@@ -64,86 +64,86 @@ def outward_velocities(r):
 def articulated_column(r, i, c, Y):
     """Return Y S_c for joint i, and the size of S_c' Y S_c with all descendants locked.
 
-    Reads COLUMNS, CARRIED_MASS, CARRIED_INERTIA.
+    Reads COLUMNS, LOCKED_MASS, LOCKED_INERTIA_BOUND.
     """
     if kind(r, i) == REVOLUTE:
         u = ra.root_axis(r, i)
         return (
             Force(rotate(Y.cross, u), symmetric_times(Y.angular, u)),
-            entry(r, CARRIED_INERTIA, i),
+            entry(r, LOCKED_INERTIA_BOUND, i),
         )
     if kind(r, i) == PRISMATIC:
         u = ra.root_axis(r, i)
         return (
             Force(symmetric_times(Y.linear, u), rotate_inverse(Y.cross, u)),
-            entry(r, CARRIED_MASS, i),
+            entry(r, LOCKED_MASS, i),
         )
     S = motion(r, ra.COLUMNS, idx_column(r, i) + c)
     return (
         articulated_times(Y, S),
-        dot(S.linear, S.linear) * entry(r, CARRIED_MASS, i)
-        + dot(S.angular, S.angular) * entry(r, CARRIED_INERTIA, i),
+        dot(S.linear, S.linear) * entry(r, LOCKED_MASS, i)
+        + dot(S.angular, S.angular) * entry(r, LOCKED_INERTIA_BOUND, i),
     )
 
 
 @kernel
-def store_carried(r, i, mass, size):
+def store_locked_inertia(r, i, mass, size):
     """Store mass and size of inertia of the subtree of joint i: its body, and its children's sum.
 
     Articulated inertias do not contain them, because the inertia that a free joint moves cancels;
     the rounding error, which is proportional to the size, remains.
 
-    Writes CARRIED_MASS, CARRIED_INERTIA.
+    Writes LOCKED_MASS, LOCKED_INERTIA_BOUND.
     """
     if has_child(r, i):
-        mass = mass + entry(r, CARRIED_MASS, i)
-        size = size + entry(r, CARRIED_INERTIA, i)
-    set_entry(r, CARRIED_MASS, i, mass)
-    set_entry(r, CARRIED_INERTIA, i, size)
+        mass = mass + entry(r, LOCKED_MASS, i)
+        size = size + entry(r, LOCKED_INERTIA_BOUND, i)
+    set_entry(r, LOCKED_MASS, i, mass)
+    set_entry(r, LOCKED_INERTIA_BOUND, i, size)
 
 
 @kernel
-def add_carried_to_parent(r, i):
+def add_locked_to_parent(r, i):
     """Add mass and size of the subtree of joint i to the sum of its parent's children.
 
         m_p = m_p + m
         I_p = I_p + I + 2 m |p|^2
 
-    Reads FROM_PARENT; writes CARRIED_MASS, CARRIED_INERTIA.
+    Reads FROM_PARENT; writes LOCKED_MASS, LOCKED_INERTIA_BOUND.
     """
     j, p = parent(r, i), ra.from_parent(r, i)
-    mass = entry(r, CARRIED_MASS, i)
-    size = entry(r, CARRIED_INERTIA, i) + 2.0 * dot(p, p) * mass
+    mass = entry(r, LOCKED_MASS, i)
+    size = entry(r, LOCKED_INERTIA_BOUND, i) + 2.0 * dot(p, p) * mass
     if not is_last_child(r, i):
-        mass = mass + entry(r, CARRIED_MASS, j)
-        size = size + entry(r, CARRIED_INERTIA, j)
-    set_entry(r, CARRIED_MASS, j, mass)
-    set_entry(r, CARRIED_INERTIA, j, size)
+        mass = mass + entry(r, LOCKED_MASS, j)
+        size = size + entry(r, LOCKED_INERTIA_BOUND, j)
+    set_entry(r, LOCKED_MASS, j, mass)
+    set_entry(r, LOCKED_INERTIA_BOUND, j, size)
 
 
 @kernel
-def articulated_body_inertia(r, i):
+def finish_articulated_inertia(r, i):
     """Return the articulated-body inertia of the subtree of joint i.
 
         YA = Y + sum of the children's Ya
 
-    Reads COMPOSITE, CHILDREN; writes CARRIED_MASS, CARRIED_INERTIA.
+    Reads COMPOSITE, CHILDREN; writes LOCKED_MASS, LOCKED_INERTIA_BOUND.
     """
     Y = articulated(inertia(r, COMPOSITE, i))
-    store_carried(r, i, Y.linear.xx, symmetric_norm_bound(Y.angular))
+    store_locked_inertia(r, i, Y.linear.xx, symmetric_norm_bound(Y.angular))
     if has_child(r, i):
         Y = articulated_add(Y, articulated_inertia(r, CHILDREN, i))
     return Y
 
 
 @kernel
-def eliminate(r, i, c, Y):
+def eliminate_column(r, i, c, Y):
     """Store U and 1 / D of column c of joint i; return Y with this column eliminated.
 
         U = YA S,  D = S' U + armature
         Ya = YA - U D^-1 U'                 Featherstone (2008), table 7.1
 
-    Reads COLUMNS, CARRIED_MASS, CARRIED_INERTIA; writes U, DINV.
+    Reads COLUMNS, LOCKED_MASS, LOCKED_INERTIA_BOUND; writes U, DINV.
     """
     k = idx_v(r, i) + c
     U_k, size = articulated_column(r, i, c, Y)
@@ -157,13 +157,13 @@ def eliminate(r, i, c, Y):
 
 
 @kernel
-def add_to_parent(r, i, Y):
+def add_articulated_to_parent(r, i, Y):
     """Add Y, with all columns of joint i eliminated, to the children of its parent.
 
-    Reads FROM_PARENT; writes CHILDREN, CARRIED_MASS, CARRIED_INERTIA.
+    Reads FROM_PARENT; writes CHILDREN, LOCKED_MASS, LOCKED_INERTIA_BOUND.
     """
     p = parent(r, i)
-    add_carried_to_parent(r, i)
+    add_locked_to_parent(r, i)
     Y = articulated_moved(ra.from_parent(r, i), Y)
     if not is_last_child(r, i):
         Y = articulated_add(Y, articulated_inertia(r, CHILDREN, p))
@@ -171,21 +171,22 @@ def add_to_parent(r, i, Y):
 
 
 @kernel
-def eliminate_all(r):
+def eliminate_joints(r):
     """Compute articulated-body inertias alone, from rigid-body inertias in the root frame.
 
-    Reads FROM_PARENT, COLUMNS, COMPOSITE; writes CHILDREN, U, DINV, CARRIED_MASS, CARRIED_INERTIA.
+    Reads FROM_PARENT, COLUMNS, COMPOSITE; writes CHILDREN, U, DINV, LOCKED_MASS,
+    LOCKED_INERTIA_BOUND.
     """
     for i in range(njoints(r), 0, -1):
-        Y = articulated_body_inertia(r, i)
+        Y = finish_articulated_inertia(r, i)
         for c in range(ncolumns(r, i) - 1, -1, -1):
-            Y = eliminate(r, i, c, Y)
+            Y = eliminate_column(r, i, c, Y)
         if parent(r, i) > 0:
-            add_to_parent(r, i, Y)
+            add_articulated_to_parent(r, i, Y)
 
 
 @kernel
-def bias_force(r, i):
+def eliminate_bias_force(r, i):
     """Store the bias torques of joint i; return its bias force, with the joint free to move.
 
         u = tau - S' pA
@@ -209,7 +210,7 @@ def bias_force(r, i):
 
 
 @kernel
-def inward_inertias(r):
+def inward_pass(r):
     """Pass 2: compute articulated inertias, then bias forces, as registers do not hold both.
 
         Ya = YA - U D^-1 U'
@@ -217,16 +218,16 @@ def inward_inertias(r):
         YA_p = YA_p + X* Ya X,  pA_p = pA_p + X* pa         Featherstone (2008), table 7.1
 
     Reads TAU_IN, FROM_PARENT, COLUMNS, COMPOSITE, BIAS; writes CHILDREN, BIAS_FORCE, U, DINV,
-    BIAS_TORQUE, CARRIED_MASS, CARRIED_INERTIA.
+    BIAS_TORQUE, LOCKED_MASS, LOCKED_INERTIA_BOUND.
     """
     for i in range(njoints(r), 0, -1):
-        Y = articulated_body_inertia(r, i)
+        Y = finish_articulated_inertia(r, i)
         for c in range(ncolumns(r, i) - 1, -1, -1):
-            Y = eliminate(r, i, c, Y)
+            Y = eliminate_column(r, i, c, Y)
         f = articulated_times(Y, motion(r, BIAS, i))
         if parent(r, i) > 0:
-            add_to_parent(r, i, Y)
-        f = force_moved(ra.from_parent(r, i), force_add(bias_force(r, i), f))
+            add_articulated_to_parent(r, i, Y)
+        f = force_moved(ra.from_parent(r, i), force_add(eliminate_bias_force(r, i), f))
         add_to_force(r, BIAS_FORCE, parent(r, i), f)
 
 
@@ -260,14 +261,14 @@ def coupled_aba_kernel(r):
         M qdd = tau - nle
 
     Reads Q, V, A, TAU_IN, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F, M, NLE, DDQ; calls
-    crba_kernel, factor, nonlinear_effects_kernel.
+    crba_kernel, factor_inertia_matrix, nonlinear_effects_kernel.
     """
     crba_kernel(r)
-    factor(r)
+    factor_inertia_matrix(r)
     nonlinear_effects_kernel(r)
     for k in range(nv(r)):
         set_entry(r, DDQ, k, entry(r, TAU_IN, k) - entry(r, NLE, k))
-    solve(r, DDQ)
+    multiply_by_inverse(r, DDQ)
 
 
 @kernel
@@ -276,12 +277,12 @@ def aba_kernel(r):
 
         qdd = M^-1 (tau - nle + J' f_ext)   Featherstone (2008), table 7.1
 
-    Reads Q, V, TAU_IN, F_EXT; writes DDQ, LINK_ACCELERATION; calls outward_velocities,
-    inward_inertias, outward_accelerations.
+    Reads Q, V, TAU_IN, F_EXT; writes DDQ, LINK_ACCELERATION; calls outward_velocities, inward_pass,
+    outward_accelerations.
     """
     outward_velocities(r)
-    inward_inertias(r)
-    ra.set_root_acceleration(r, LINK_ACCELERATION)
+    inward_pass(r)
+    ra.set_universe_acceleration(r, LINK_ACCELERATION)
     outward_accelerations(r)
 
 

@@ -16,16 +16,16 @@ from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..kinematics import root_axes as ra
-from .aba import add_to_parent, articulated_body_inertia, eliminate
+from .aba import add_articulated_to_parent, eliminate_column, finish_articulated_inertia
 from .cholesky import MIN_RELIABLE_PIVOT
 from .crba import (
     COMPOSITE,
     composite,
     composite_column,
-    place_bodies,
+    joint_subtree_end,
+    place_bodies_relative,
     set_articulated_matrix,
-    subtree_end,
-    sum_up,
+    sum_over_subtrees,
 )
 
 YABA = field(
@@ -40,15 +40,15 @@ OYABA = field(
     "Articulated-body inertia of each joint's subtree, "
     "expressed in the world, at its origin [kg, kg m, kg m2].",
 )
-BEHIND_M = field("_behind_m", ("nv", "nv"))  # H of the joints behind a joint
-BEHIND_F = field("_behind_f", ("nv", 6))  # F, a row for each velocity
-BEHIND_SIZE = field("_behind_size", ("nv",))  # diagonal of H without cancellation
+DESCENDANT_INERTIA = field("_descendant_inertia", ("nv", "nv"))  # H of a joint's descendants
+DESCENDANT_FORCES = field("_descendant_forces", ("nv", 6))  # F, a row for each velocity
+DESCENDANT_BOUND = field("_descendant_bound", ("nv",))  # of the diagonal of H
 MAX_ROUNDING_ERROR = 2e-15
 """A smaller pivot, relative to the inertia of the subtree, is a rounding error."""
 
 
 @kernel
-def store_result(r, i, Y):
+def store_articulated_inertia(r, i, Y):
     """Store an inertia about the origin of joint i, expressed in its frame and in the world.
 
         Yaba = R' Y R
@@ -66,24 +66,24 @@ def articulated_inertias_kernel(r):
 
         YA = Y + sum over children of X* (YA - U D^-1 U') X           Featherstone (2008), table 7.1
 
-    Reads Q; writes YABA, OYABA; calls place_bodies, articulated_body_inertia, store_result,
-    add_to_parent, eliminate.
+    Reads Q; writes YABA, OYABA; calls place_bodies_relative, finish_articulated_inertia,
+    store_articulated_inertia, add_articulated_to_parent, eliminate_column.
     """
-    place_bodies(r)
+    place_bodies_relative(r)
     for i in range(njoints(r), 0, -1):
-        Y = articulated_body_inertia(r, i)
-        store_result(r, i, Y)
+        Y = finish_articulated_inertia(r, i)
+        store_articulated_inertia(r, i, Y)
         if parent(r, i) > 0:
             for c in range(ncolumns(r, i) - 1, -1, -1):
-                Y = eliminate(r, i, c, Y)
-            add_to_parent(r, i, Y)
+                Y = eliminate_column(r, i, c, Y)
+            add_articulated_to_parent(r, i, Y)
 
 
 # --- with mimic joints
 
 
 @kernel
-def is_last_of_velocity(r, j, end):
+def is_last_with_velocity(r, j, end):
     """Return True if no joint between j and end has the velocity of joint j."""
     joint = j + 1
     while joint < end and idx_v(r, joint) != idx_v(r, j):
@@ -92,19 +92,20 @@ def is_last_of_velocity(r, j, end):
 
 
 @kernel
-def add_behind(r, i, j, c):
+def add_descendant_column(r, i, j, c):
     """Add column c of joint j, behind joint i, to H and F.
 
         F_k = Y S_k,  H_lk = S_l' F_k           Featherstone (2008), table 6.2
 
-    Reads FROM_PARENT, COLUMNS, COMPOSITE; writes BEHIND_M, BEHIND_F, BEHIND_SIZE.
+    Reads FROM_PARENT, COLUMNS, COMPOSITE; writes DESCENDANT_INERTIA, DESCENDANT_FORCES,
+    DESCENDANT_BOUND.
     """
-    H = matrix(r, BEHIND_M)
+    H = matrix(r, DESCENDANT_INERTIA)
     k, Y, S = idx_v(r, j) + c, composite(r, j), ra.subspace_column(r, j, c)
     F = composite_column(r, j, c, Y)
     add_to_entry(
         r,
-        BEHIND_SIZE,
+        DESCENDANT_BOUND,
         k,
         dot(S.linear, S.linear) * Y.mass
         + dot(S.angular, S.angular) * symmetric_norm_bound(Y.rotational),
@@ -120,49 +121,55 @@ def add_behind(r, i, j, c):
             add_to_element(r, H, k, idx_v(r, p) + d, x)
         F = force_moved(ra.from_parent(r, p), F)
         p = parent(r, p)
-    add_to_force(r, BEHIND_F, k, F)
+    add_to_force(r, DESCENDANT_FORCES, k, F)
 
 
 @kernel
-def inertia_behind(r, i, end):
+def compute_descendant_inertia(r, i, end):
     """Compute H and F of the joints behind joint i, up to joint ``end``.
 
-    Reads FROM_PARENT, COLUMNS, COMPOSITE; writes BEHIND_M, BEHIND_F, BEHIND_SIZE.
+    Reads FROM_PARENT, COLUMNS, COMPOSITE; writes DESCENDANT_INERTIA, DESCENDANT_FORCES,
+    DESCENDANT_BOUND.
     """
     n = nv(r)
-    clear_entries(r, BEHIND_M, n * n)
-    clear_entries(r, BEHIND_F, 6 * n)
-    clear_entries(r, BEHIND_SIZE, n)
+    clear_entries(r, DESCENDANT_INERTIA, n * n)
+    clear_entries(r, DESCENDANT_FORCES, 6 * n)
+    clear_entries(r, DESCENDANT_BOUND, n)
     for j in range(i + 1, end):
         for c in range(ncolumns(r, j)):
-            add_behind(r, i, j, c)
+            add_descendant_column(r, i, j, c)
             k = idx_v(r, j) + c
-            if is_last_of_velocity(r, j, end):
-                add_to_element(r, matrix(r, BEHIND_M), k, k, armature(r, k))
+            if is_last_with_velocity(r, j, end):
+                add_to_element(r, matrix(r, DESCENDANT_INERTIA), k, k, armature(r, k))
 
 
 @kernel
-def eliminate_behind(r, k, Y):
+def eliminate_descendant(r, k, Y):
     """Eliminate velocity k, if it moves inertia, from H, F and Y; return Y.
 
         H_ab = H_ab - H_ak H_kb / H_kk
         F_a = F_a - H_ak F_k / H_kk
         Y = Y - F_k F_k' / H_kk
 
-    Reads BEHIND_SIZE; writes BEHIND_M, BEHIND_F.
+    Reads DESCENDANT_BOUND; writes DESCENDANT_INERTIA, DESCENDANT_FORCES.
     """
-    n, H = nv(r), matrix(r, BEHIND_M)
-    d, size = element(r, H, k, k), entry(r, BEHIND_SIZE, k)
+    n, H = nv(r), matrix(r, DESCENDANT_INERTIA)
+    d, size = element(r, H, k, k), entry(r, DESCENDANT_BOUND, k)
     if not all_above(d, MIN_RELIABLE_PIVOT * size):
         report_small_pivot(r, k)
     s = select_above(d, MAX_ROUNDING_ERROR * size, 1.0 / d, 0.0)
-    F = force(r, BEHIND_F, k)
+    F = force(r, DESCENDANT_FORCES, k)
     for a in range(n):
         x = s * element(r, H, a, k)
         if a != k:
             for b in range(n):
                 add_to_element(r, H, a, b, -x * element(r, H, k, b))
-            set_force(r, BEHIND_F, a, force_sub(force(r, BEHIND_F, a), force_scale(x, F)))
+            set_force(
+                r,
+                DESCENDANT_FORCES,
+                a,
+                force_sub(force(r, DESCENDANT_FORCES, a), force_scale(x, F)),
+            )
     return articulated_less_outer(Y, F, s)
 
 
@@ -172,19 +179,20 @@ def coupled_articulated_inertias_kernel(r):
 
         YA = Y - F H^-1 F'                  H, F: of the joints in the subtree
 
-    Reads Q; writes YABA, OYABA; calls place_bodies, inertia_behind, store_result, eliminate_behind.
+    Reads Q; writes YABA, OYABA; calls place_bodies_relative, compute_descendant_inertia,
+    store_articulated_inertia, eliminate_descendant.
     """
-    place_bodies(r)
-    sum_up(r, COMPOSITE)
+    place_bodies_relative(r)
+    sum_over_subtrees(r, COMPOSITE)
     for i in range(1, njoints(r) + 1):
-        end = subtree_end(r, i)
-        inertia_behind(r, i, end)
+        end = joint_subtree_end(r, i)
+        compute_descendant_inertia(r, i, end)
         Y = articulated(composite(r, i))
         for j in range(end - 1, i, -1):
-            if is_last_of_velocity(r, j, end):
+            if is_last_with_velocity(r, j, end):
                 for c in range(ncolumns(r, j)):
-                    Y = eliminate_behind(r, idx_v(r, j) + c, Y)
-        store_result(r, i, Y)
+                    Y = eliminate_descendant(r, idx_v(r, j) + c, Y)
+        store_articulated_inertia(r, i, Y)
 
 
 @algorithm(

@@ -18,7 +18,7 @@ from ..kinematics.root_axes import subspace_column
 from .crba import COMPOSITE, M, crba_kernel
 
 L = field("_l", ("nv", "nv"))  # L below the diagonal, D on it
-DIAGONAL_SIZE = field("_diagonal_size", ("nv",))
+DIAGONAL_BOUND = field("_diagonal_bound", ("nv",))
 MIN_RELIABLE_PIVOT = 1e-7
 """A smaller pivot, relative to the inertia of the subtree, may be a rounding error.
 
@@ -49,26 +49,26 @@ SOLVE, M_TIMES, U_TIMES, UT_TIMES, U_SOLVE, UT_SOLVE = range(6)
 
 @kernel
 def pivot(r, k):
-    """Return D_k, after ``factor``. Reads L."""
+    """Return D_k, after ``factor_inertia_matrix``. Reads L."""
     return element(r, matrix(r, L), k, k)
 
 
 @kernel
-def diagonal_sizes(r):
+def store_diagonal_bounds(r):
     """Compute the size of the diagonal entries of M without cancellation, after ``crba_kernel``.
 
         |S_k.linear|^2 m + |S_k.angular|^2 |I|
 
-    Reads COLUMNS, COMPOSITE; writes DIAGONAL_SIZE.
+    Reads COLUMNS, COMPOSITE; writes DIAGONAL_BOUND.
     """
-    clear_entries(r, DIAGONAL_SIZE, nv(r))
+    clear_entries(r, DIAGONAL_BOUND, nv(r))
     for i in range(1, njoints(r) + 1):
         Y = inertia(r, COMPOSITE, i)
         for c in range(ncolumns(r, i)):
             S = subspace_column(r, i, c)
             add_to_entry(
                 r,
-                DIAGONAL_SIZE,
+                DIAGONAL_BOUND,
                 idx_v(r, i) + c,
                 dot(S.linear, S.linear) * Y.mass
                 + dot(S.angular, S.angular) * symmetric_norm_bound(Y.rotational),
@@ -76,7 +76,7 @@ def diagonal_sizes(r):
 
 
 @kernel
-def factor(r):
+def factor_inertia_matrix(r):
     """Factor M = L' D L; L has D on its diagonal.
 
     For each velocity k from the tips, and its ancestors i and j:
@@ -84,16 +84,16 @@ def factor(r):
         L_ki = M_ki / D_k
         M_ij = M_ij - M_kj L_ki                     Featherstone (2008), table 6.3
 
-    Reads COLUMNS, M, COMPOSITE; writes L, DIAGONAL_SIZE.
+    Reads COLUMNS, M, COMPOSITE; writes L, DIAGONAL_BOUND.
     """
-    diagonal_sizes(r)
+    store_diagonal_bounds(r)
     H, F = matrix(r, M), matrix(r, L)
     for k in range(nv(r)):
         for j in range(k + 1):
             set_element(r, F, k, j, element(r, H, k, j))
     for k in range(nv(r) - 1, -1, -1):
         d = pivot(r, k)
-        if not all_above(d, MIN_RELIABLE_PIVOT * entry(r, DIAGONAL_SIZE, k)):
+        if not all_above(d, MIN_RELIABLE_PIVOT * entry(r, DIAGONAL_BOUND, k)):
             report_small_pivot(r, k)
         i = velocity_parent(r, k)
         while i >= 0:
@@ -131,7 +131,7 @@ def add_ancestors(r, x, k, x_k, s):
 
 @kernel
 def solve_inward(r, x):
-    """Replace the field x with L^-T x, after ``factor``. Reads L; writes x."""
+    """Replace the field x with L^-T x, after ``factor_inertia_matrix``. Reads L; writes x."""
     for k in range(nv(r) - 1, -1, -1):
         add_to_ancestors(r, x, k, -1.0)
 
@@ -144,8 +144,8 @@ def solve_outward(r, x):
 
 
 @kernel
-def solve(r, x):
-    """Replace the field x with M^-1 x, after ``factor``. Reads L; writes x."""
+def multiply_by_inverse(r, x):
+    """Replace the field x with M^-1 x, after ``factor_inertia_matrix``. Reads L; writes x."""
     solve_inward(r, x)
     solve_outward(r, x)
 
@@ -156,11 +156,11 @@ def cholesky_kernel(r):
 
         M = U D U',  U = L'                 Featherstone (2008), table 6.3
 
-    Reads Q; writes ROTATION, FROM_PARENT, COLUMNS, M, COMPOSITE, L, DIAGONAL_SIZE, UPPER, D,
+    Reads Q; writes ROTATION, FROM_PARENT, COLUMNS, M, COMPOSITE, L, DIAGONAL_BOUND, UPPER, D,
     D_INVERSE.
     """
     crba_kernel(r)
-    factor(r)
+    factor_inertia_matrix(r)
     F, columns = matrix(r, L), matrix(r, UPPER)  # U' in rows
     for k in range(nv(r)):
         for i in range(k):
@@ -173,7 +173,7 @@ def cholesky_kernel(r):
 
 
 @kernel
-def times_M(r, b, x):
+def multiply_by_inertia_matrix(r, b, x):
     """Set the field x to M b, with b a field. Reads M, b; writes x."""
     H = matrix(r, M)
     for k in range(nv(r)):
@@ -189,9 +189,9 @@ def times_M(r, b, x):
 
 @kernel
 def apply_factors(r, operation, x):
-    """Multiply the field x by factors of M, after ``factor``. Reads L; writes x."""
+    """Multiply the field x by factors of M, after ``factor_inertia_matrix``. Reads L; writes x."""
     if operation == SOLVE:
-        solve(r, x)
+        multiply_by_inverse(r, x)
     elif operation == U_SOLVE:
         solve_inward(r, x)
     elif operation == U_TIMES:
@@ -209,13 +209,14 @@ def apply_factors(r, operation, x):
 def product_kernel(r):
     """Compute the product of a vector and M, its inverse, or one of its factors.
 
-    Reads Q, VECTOR; writes ROTATION, FROM_PARENT, COLUMNS, M, COMPOSITE, L, DIAGONAL_SIZE, PRODUCT.
+    Reads Q, VECTOR; writes ROTATION, FROM_PARENT, COLUMNS, M, COMPOSITE, L, DIAGONAL_BOUND,
+    PRODUCT.
     """
     crba_kernel(r)
     if option(r, OPERATION) == M_TIMES:
-        times_M(r, VECTOR, PRODUCT)
+        multiply_by_inertia_matrix(r, VECTOR, PRODUCT)
     else:
-        factor(r)
+        factor_inertia_matrix(r)
         for k in range(nv(r)):
             set_entry(r, PRODUCT, k, entry(r, VECTOR, k))
         apply_factors(r, option(r, OPERATION), PRODUCT)

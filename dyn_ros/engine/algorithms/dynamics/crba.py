@@ -62,7 +62,7 @@ def composite_column(r, i, c, Y):
 
 
 @kernel
-def add_to_parent(r, field, i):
+def add_inertia_to_parent(r, field, i):
     """Add the inertia of the subtree of joint i to its parent's; return it.
 
         Y_p = Y_p + X* Y X
@@ -75,7 +75,7 @@ def add_to_parent(r, field, i):
 
 
 @kernel
-def inertia_matrix(r):
+def store_inertia_matrix(r):
     """Inward pass, after the inertias of all bodies: store M and the inertias of the subtrees.
 
         Y_p = Y_p + Y
@@ -88,7 +88,7 @@ def inertia_matrix(r):
     clear_row(r, COMPOSITE, 0, 10)
     clear_sparse(r, M)
     for i in range(njoints(r), 0, -1):
-        Y = add_to_parent(r, COMPOSITE, i)
+        Y = add_inertia_to_parent(r, COMPOSITE, i)
         for c in range(ncolumns(r, i)):
             k = idx_v(r, i) + c
             F = composite_column(r, i, c, Y)
@@ -107,12 +107,12 @@ def inertia_matrix(r):
 
 
 @kernel
-def place_robot(r):
+def place_bodies(r):
     """Compute the placements of all bodies and their inertias in the root frame, R Y R'.
 
     Reads Q; writes ROTATION, FROM_PARENT, COLUMNS, COMPOSITE.
     """
-    ra.set_root(r)
+    ra.place_universe(r)
     for i in range(1, njoints(r) + 1):
         set_inertia(r, COMPOSITE, i, ra.place_body(r, i))
 
@@ -125,8 +125,8 @@ def crba_kernel(r):
 
     Reads Q; writes ROTATION, FROM_PARENT, COLUMNS, M, COMPOSITE.
     """
-    place_robot(r)
-    inertia_matrix(r)
+    place_bodies(r)
+    store_inertia_matrix(r)
 
 
 # --- composite inertias
@@ -170,20 +170,20 @@ def inertia_rate(Y, v):
 
 
 @kernel
-def place_bodies(r):
+def place_bodies_relative(r):
     """Compute placements and inertias of all bodies, relative to the first joint's origin.
 
     Reads Q; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, BODY_ACCELERATION, ORIGIN,
     POSITION, COMPOSITE.
     """
-    ra.set_root_relative(r)
+    ra.place_universe_relative(r)
     for i in range(1, njoints(r) + 1):
         set_inertia(r, COMPOSITE, i, ra.place_body_relative(r, i))
 
 
 @kernel
-def move_bodies(r):
-    """Compute velocities and rates of the bodies' inertias, after ``place_bodies``.
+def compute_inertia_rates(r):
+    """Compute velocities and rates of the bodies' inertias, after ``place_bodies_relative``.
 
         v = v_p + S qd
         dY = v x* Y - Y v x
@@ -195,7 +195,7 @@ def move_bodies(r):
 
 
 @kernel
-def sum_up(r, field):
+def sum_over_subtrees(r, field):
     """Sum the inertias of bodies over subtrees; row 0 is the whole robot's.
 
         Y_p = Y_p + X* Y X
@@ -204,7 +204,7 @@ def sum_up(r, field):
     """
     clear_row(r, field, 0, 10)
     for i in range(njoints(r), 0, -1):
-        add_to_parent(r, field, i)
+        add_inertia_to_parent(r, field, i)
 
 
 @kernel
@@ -229,7 +229,7 @@ def set_articulated_matrix(r, field, i, Y):
 
 
 @kernel
-def set_inertia_matrix(r, field, i, Y):
+def set_spatial_inertia(r, field, i, Y):
     """Set row i of a field to the 6 x 6 matrix of a rigid-body inertia. Writes field."""
     set_articulated_matrix(r, field, i, articulated(Y))
 
@@ -241,12 +241,12 @@ def store_composite(r, i, Y, local, world):
     Reads ROTATION, ORIGIN, POSITION; writes local, world.
     """
     R = rotation(r, ra.ROTATION, i)
-    set_inertia_matrix(r, local, i, inertia_rotated(transposed(R), Y))
-    set_inertia_matrix(r, world, i, inertia_moved(ra.from_root(r, i), Y))
+    set_spatial_inertia(r, local, i, inertia_rotated(transposed(R), Y))
+    set_spatial_inertia(r, world, i, inertia_moved(ra.from_root(r, i), Y))
 
 
 @kernel
-def subtree_end(r, i):
+def joint_subtree_end(r, i):
     """Return the end of the range of the joints in the subtree of joint i."""
     end = i + 1
     while end <= njoints(r) and parent(r, end) >= i:
@@ -261,13 +261,14 @@ def composite_inertias_kernel(r):
         Y = sum of X*_i Y_i X_i
         dY = sum of X*_i (v_i x* Y_i - Y_i v_i x) X_i
 
-    Reads Q; writes V, YCRB, OYCRB, DYCRB, DOYCRB; calls place_bodies, move_bodies, store_composite.
+    Reads Q; writes V, YCRB, OYCRB, DYCRB, DOYCRB; calls place_bodies_relative,
+    compute_inertia_rates, store_composite.
     """
     zero_unless_input(r, V)
-    place_bodies(r)
-    move_bodies(r)
-    sum_up(r, COMPOSITE)
-    sum_up(r, COMPOSITE_RATE)
+    place_bodies_relative(r)
+    compute_inertia_rates(r)
+    sum_over_subtrees(r, COMPOSITE)
+    sum_over_subtrees(r, COMPOSITE_RATE)
     for i in range(1, njoints(r) + 1):
         store_composite(r, i, composite(r, i), YCRB, OYCRB)
         store_composite(r, i, composite_rate(r, i), DYCRB, DOYCRB)

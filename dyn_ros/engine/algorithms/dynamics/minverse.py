@@ -15,9 +15,9 @@ from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..kinematics import root_axes as ra
-from .aba import DINV, U, eliminate_all
-from .cholesky import factor, pivot, solve_inward
-from .crba import crba_kernel, place_bodies
+from .aba import DINV, U, eliminate_joints
+from .cholesky import factor_inertia_matrix, pivot, solve_inward
+from .crba import crba_kernel, place_bodies_relative
 
 MINV = field(
     "Minv",
@@ -105,7 +105,7 @@ def compute_minv_factor(r):
 
 @kernel
 def solve_minv_factor(r):
-    """Compute V if mimic joints couple branches, after ``factor``.
+    """Compute V if mimic joints couple branches, after ``factor_inertia_matrix``.
 
         V = D^-1/2 L^-T
 
@@ -208,7 +208,7 @@ def multiply_minv_factor(r):
 
 @kernel
 def compute_factor_after_elimination(r):
-    """Compute V after ``eliminate_all``, with M^-1 = V' V.
+    """Compute V after ``eliminate_joints``, with M^-1 = V' V.
 
     Reads FROM_PARENT, COLUMNS, U, DINV; writes POSITION, MINV_FACTOR, SCALED_S, SCALED_U,
     SQRT_DINV, PROPAGATED_FORCES.
@@ -219,7 +219,7 @@ def compute_factor_after_elimination(r):
 
 @kernel
 def invert_after_elimination(r):
-    """Compute M^-1 = V' V after ``eliminate_all``.
+    """Compute M^-1 = V' V after ``eliminate_joints``.
 
     Reads FROM_PARENT, COLUMNS, U, DINV; writes POSITION, MINV, MINV_FACTOR, SCALED_S, SCALED_U,
     SQRT_DINV, PROPAGATED_FORCES.
@@ -230,7 +230,7 @@ def invert_after_elimination(r):
 
 @kernel
 def invert_after_factor(r):
-    """Compute M^-1 = V' V if mimic joints couple branches, after ``factor``.
+    """Compute M^-1 = V' V if mimic joints couple branches, after ``factor_inertia_matrix``.
 
     Reads L; writes MINV, MINV_FACTOR, UNIT.
     """
@@ -242,10 +242,10 @@ def invert_after_factor(r):
 def minverse_kernel(r):
     """Compute the inverse of the inertia matrix, M^-1 = V' V.
 
-    Reads Q; writes MINV; calls place_bodies, eliminate_all, invert_after_elimination.
+    Reads Q; writes MINV; calls place_bodies_relative, eliminate_joints, invert_after_elimination.
     """
-    place_bodies(r)
-    eliminate_all(r)
+    place_bodies_relative(r)
+    eliminate_joints(r)
     invert_after_elimination(r)
 
 
@@ -253,11 +253,11 @@ def minverse_kernel(r):
 def coupled_minverse_kernel(r):
     """Compute M^-1 from the factor of M, if mimic joints couple branches.
 
-    Reads Q; writes ROTATION, FROM_PARENT, COLUMNS, M, COMPOSITE, L, DIAGONAL_SIZE, MINV,
+    Reads Q; writes ROTATION, FROM_PARENT, COLUMNS, M, COMPOSITE, L, DIAGONAL_BOUND, MINV,
     MINV_FACTOR, UNIT.
     """
     crba_kernel(r)
-    factor(r)
+    factor_inertia_matrix(r)
     invert_after_factor(r)
 
 

@@ -9,7 +9,7 @@ from ...call.data import Data
 from ...kernel.types import Array, ArrayLike, Scalar
 from ...kernel.vocabulary import *
 from ...model.model import Model
-from ..kinematics.kinematics import place_all, place_in_world
+from ..kinematics.kinematics import place_in_world, place_joints
 from .rnea import TAU, newton_euler
 
 H = field(
@@ -36,7 +36,7 @@ MECHANICAL = field("mechanical_energy", (), "Sum of kinetic and potential energy
 
 
 @kernel
-def joint_velocity(r, i):
+def compute_joint_velocity(r, i):
     """Compute and return the velocity of joint i in its frame, after its placement.
 
         v = X v_p + S qd
@@ -51,7 +51,7 @@ def joint_velocity(r, i):
 
 
 @kernel
-def store_in_world(r, field, i, f):
+def store_force_in_world(r, field, i, f):
     """Store a force of joint i, expressed in its frame, in a field of forces in the world.
 
         f = oMi* f
@@ -70,12 +70,12 @@ def body_momenta_kernel(r):
 
     Reads Q, V; writes LIMI, OMI, JOINT_V, H, OH.
     """
-    place_all(r)
+    place_joints(r)
     clear_entries(r, JOINT_V, 6)
     for i in range(1, njoints(r) + 1):
-        h = inertia_times(body_inertia(r, i), joint_velocity(r, i))
+        h = inertia_times(body_inertia(r, i), compute_joint_velocity(r, i))
         set_force(r, H, i, h)
-        store_in_world(r, OH, i, h)
+        store_force_in_world(r, OH, i, h)
 
 
 @kernel
@@ -89,14 +89,14 @@ def joint_forces_kernel(r):
     newton_euler(r, True, TAU)
     for i in range(1, njoints(r) + 1):
         place_in_world(r, i, placement(r, LIMI, i))
-        store_in_world(r, OF, i, force(r, JOINT_F, i))
+        store_force_in_world(r, OF, i, force(r, JOINT_F, i))
 
 
 # --- energy
 
 
 @kernel
-def add_rotors(r, twice):
+def add_rotor_energy(r, twice):
     """Return twice the kinetic energy with the part of the rotors, sum of armature_k qd_k^2.
 
     Reads V.
@@ -108,8 +108,8 @@ def add_rotors(r, twice):
 
 
 @kernel
-def store_kinetic(r):
-    """Compute the velocities of the joints and the kinetic energy, after ``place_all``.
+def store_kinetic_energy(r):
+    """Compute the velocities of the joints and the kinetic energy, after ``place_joints``.
 
         T = 1/2 sum of v . Y v + 1/2 sum of armature qd^2
 
@@ -118,14 +118,14 @@ def store_kinetic(r):
     clear_entries(r, JOINT_V, 6)
     twice = lift(0.0, entry(r, JOINT_V, 0))
     for i in range(1, njoints(r) + 1):
-        v = joint_velocity(r, i)
+        v = compute_joint_velocity(r, i)
         twice = twice + power(inertia_times(body_inertia(r, i), v), v)
-    set_entry(r, KINETIC, 0, 0.5 * add_rotors(r, twice))
+    set_entry(r, KINETIC, 0, 0.5 * add_rotor_energy(r, twice))
 
 
 @kernel
-def store_potential(r):
-    """Compute the potential energy, after ``place_all``.
+def store_potential_energy(r):
+    """Compute the potential energy, after ``place_joints``.
 
         U = -sum of m_i g . c_i
 
@@ -141,7 +141,7 @@ def store_potential(r):
 
 
 @kernel
-def store_sum(r):
+def store_mechanical_energy(r):
     """Compute the mechanical energy, T + U. Reads KINETIC, POTENTIAL; writes MECHANICAL."""
     set_entry(r, MECHANICAL, 0, entry(r, KINETIC, 0) + entry(r, POTENTIAL, 0))
 
@@ -198,7 +198,7 @@ def joint_forces(
 
 
 @algorithm(
-    sequence(place_all, store_kinetic),
+    sequence(place_joints, store_kinetic_energy),
     inputs=(Q, V),
     results=(KINETIC,),
     also_writes=(JOINT_V, LIMI, OMI),
@@ -219,7 +219,10 @@ def kinetic_energy(
 
 
 @algorithm(
-    sequence(place_all, store_potential), inputs=(Q,), results=(POTENTIAL,), also_writes=(LIMI, OMI)
+    sequence(place_joints, store_potential_energy),
+    inputs=(Q,),
+    results=(POTENTIAL,),
+    also_writes=(LIMI, OMI),
 )
 def potential_energy(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Scalar:
     """Compute the potential energy -m g.com, which is zero if com is at the root's origin.
@@ -238,7 +241,7 @@ def potential_energy(model: Model, data: Data, q: ArrayLike, *, threads: int = 1
 
 
 @algorithm(
-    sequence(place_all, store_kinetic, store_potential, store_sum),
+    sequence(place_joints, store_kinetic_energy, store_potential_energy, store_mechanical_energy),
     inputs=(Q, V),
     results=(MECHANICAL,),
     also_writes=(KINETIC, POTENTIAL, JOINT_V, LIMI, OMI),

@@ -30,7 +30,7 @@ GRAVITY_IN_JOINT = field("_gravity_in_joint", ("rows", 3))  # expressed in each 
 
 
 @kernel
-def momenta_of_bodies(r, velocity):
+def compute_body_momenta(r, velocity):
     """Outward pass: compute the momenta of bodies, with the velocities of a field.
 
         v = X v_p + S qd,  h = Y v,  g_i = R' g_p
@@ -93,7 +93,7 @@ def add_rotor_momenta(r, velocity):
 
 
 @kernel
-def momentum_of(r, velocity):
+def compute_momentum(r, velocity):
     """Compute M times the velocity in a field, and the subtrees' momenta.
 
         p = S' h
@@ -101,7 +101,7 @@ def momentum_of(r, velocity):
     Reads Q, velocity; writes LIMI, JOINT_V, P, SUBTREE_MOMENTUM, SUBTREE_MASS,
     SUBTREE_FIRST_MOMENT, GRAVITY_IN_JOINT.
     """
-    momenta_of_bodies(r, velocity)
+    compute_body_momenta(r, velocity)
     for i in range(njoints(r), 0, -1):
         h = force(r, SUBTREE_MOMENTUM, i)
         add_subspace_transpose_times(r, i, h, P)
@@ -119,7 +119,7 @@ def momentum_terms_kernel(r):
     Reads Q, V; writes LIMI, JOINT_V, P, P_RATE, SUBTREE_MOMENTUM, SUBTREE_MASS,
     SUBTREE_FIRST_MOMENT, GRAVITY_IN_JOINT.
     """
-    momenta_of_bodies(r, V)
+    compute_body_momenta(r, V)
     clear_entries(r, P_RATE, nv(r))
     for i in range(njoints(r), 0, -1):
         h = force(r, SUBTREE_MOMENTUM, i)

@@ -9,7 +9,7 @@ from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
 from ...model.model import Model
-from ..kinematics.root_axes import set_root_acceleration
+from ..kinematics.root_axes import set_universe_acceleration
 
 TAU = field("tau", ("nv",), "Joint torques and forces [N m, N].")
 NLE = field("nle", ("nv",), "Coriolis, centrifugal and gravity torques [N m, N].")
@@ -17,7 +17,7 @@ G = field("g", ("nv",), "Gravity torques [N m, N].")
 
 
 @kernel
-def set_base(r):
+def set_universe_at_rest(r):
     """Set the universe to rest, with an acceleration of minus gravity.
 
         v_0 = 0,  a_0 = -g,  f_0 = 0
@@ -26,7 +26,7 @@ def set_base(r):
     """
     clear_row(r, JOINT_V, 0, 6)
     clear_row(r, JOINT_F, 0, 6)
-    set_root_acceleration(r, JOINT_A)
+    set_universe_acceleration(r, JOINT_A)
 
 
 @kernel
@@ -36,7 +36,7 @@ def external_force(r, i):
 
 
 @kernel
-def newton_euler_forward(r, i, accelerated):
+def newton_euler_outward(r, i, accelerated):
     """Compute the motion of joint i and the force on its body, expressed in the joint frame.
 
         v = X v_p + S qd
@@ -87,9 +87,9 @@ def newton_euler(r, accelerated, tau):
 
     Reads Q, V, A, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F, tau.
     """
-    set_base(r)
+    set_universe_at_rest(r)
     for i in range(1, njoints(r) + 1):
-        newton_euler_forward(r, i, accelerated)
+        newton_euler_outward(r, i, accelerated)
     transmit_forces(r, tau)
     if accelerated:
         for k in range(nv(r)):
@@ -117,8 +117,8 @@ def nonlinear_effects_kernel(r):
 
 
 @kernel
-def static_forward(r, i):
-    """Forward pass for joint i at rest, as ``newton_euler_forward`` without velocities.
+def compute_static_force(r, i):
+    """Forward pass for joint i at rest, as ``newton_euler_outward`` without velocities.
 
         a = X a_p
         f = I a - f_ext
@@ -136,21 +136,21 @@ def static_forward(r, i):
 
 
 @kernel
-def static_torques(r, tau):
+def compute_static_torques(r, tau):
     """Compute the torques at rest in the field ``tau``, g - J' f_ext.
 
     Reads Q, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F, tau.
     """
-    set_base(r)
+    set_universe_at_rest(r)
     for i in range(1, njoints(r) + 1):
-        static_forward(r, i)
+        compute_static_force(r, i)
     transmit_forces(r, tau)
 
 
 @kernel
 def generalized_gravity_kernel(r):
     """Compute the gravity torques, g. Reads Q, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F, G."""
-    static_torques(r, G)
+    compute_static_torques(r, G)
 
 
 @kernel
@@ -159,7 +159,7 @@ def static_torque_kernel(r):
 
     Reads Q, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F, TAU.
     """
-    static_torques(r, TAU)
+    compute_static_torques(r, TAU)
 
 
 @algorithm(

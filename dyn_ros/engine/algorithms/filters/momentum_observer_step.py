@@ -31,7 +31,7 @@ from ...kernel.vocabulary import *
 from ...machine_code.compiler import Entry
 from ...model.model import Model
 from ..dynamics.friction import friction_effort
-from ..dynamics.momentum_terms import P_RATE, P, momentum_of, momentum_terms_kernel
+from ..dynamics.momentum_terms import P_RATE, P, compute_momentum, momentum_terms_kernel
 from ..dynamics.rnea import NLE, nonlinear_effects_kernel
 from .disturbance_filter import FILTER as KALMAN_FILTER
 from .losses import Losses
@@ -111,11 +111,11 @@ def observe_velocity(r):
         P = M (v_1 - v_0),  P_RATE = -nle
 
     Reads Q, V, A, F_EXT, OBSERVED_BEFORE; writes LIMI, JOINT_V, JOINT_A, JOINT_F, NLE, P, P_RATE,
-    OBSERVED, VELOCITY_CHANGE; calls momentum_of, nonlinear_effects_kernel.
+    OBSERVED, VELOCITY_CHANGE; calls compute_momentum, nonlinear_effects_kernel.
     """
     for k in range(nv(r)):
         set_entry(r, VELOCITY_CHANGE, k, entry(r, V, k) - entry(r, OBSERVED_BEFORE, k))
-    momentum_of(r, VELOCITY_CHANGE)
+    compute_momentum(r, VELOCITY_CHANGE)
     nonlinear_effects_kernel(r)
     for k in range(nv(r)):
         set_entry(r, OBSERVED, k, entry(r, V, k))

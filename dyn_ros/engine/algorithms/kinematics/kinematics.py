@@ -74,7 +74,7 @@ def world_column(r, i, c, X):
 
 
 @kernel
-def place_all(r):
+def place_joints(r):
     """Compute the placements of all joints in their parents and in the world.
 
         oMi = oM_p liMi
@@ -88,7 +88,7 @@ def place_all(r):
 
 
 @kernel
-def store_in_world(r, field, i, m):
+def store_motion_in_world(r, field, i, m):
     """Store a motion of joint i, expressed in its frame, in a field of motions in the world.
 
         m = oMi m
@@ -100,8 +100,8 @@ def store_in_world(r, field, i, m):
 
 
 @kernel
-def move_all(r):
-    """Compute velocities and accelerations of all joints, after ``place_all``.
+def move_joints(r):
+    """Compute velocities and accelerations of all joints, after ``place_joints``.
 
         v = X v_p + S qd
         a = X a_p + S qdd + v x S qd                        Featherstone (2008), table 5.1
@@ -121,8 +121,8 @@ def move_all(r):
         a = add_subspace_times(r, i, a, A)
         set_motion(r, JOINT_V, i, v)
         set_motion(r, JOINT_ACC, i, a)
-        store_in_world(r, OV, i, v)
-        store_in_world(r, OA, i, a)
+        store_motion_in_world(r, OV, i, v)
+        store_motion_in_world(r, OA, i, a)
 
 
 @kernel
@@ -154,10 +154,10 @@ def forward_kinematics_kernel(r):
 
     Reads Q; writes V, A, LIMI, OMI, JOINT_V, JOINT_A, JOINT_ACC, OV, OA, OA_GF.
     """
-    place_all(r)
+    place_joints(r)
     zero_unless_input(r, V)
     zero_unless_input(r, A)
-    move_all(r)
+    move_joints(r)
     subtract_gravity(r)
 
 
@@ -170,8 +170,8 @@ def bias_acceleration_kernel(r):
     Reads Q, V; writes A, LIMI, OMI, JOINT_V, JOINT_ACC, OV, OA, OA_DRIFT.
     """
     clear_entries(r, A, nv(r))
-    place_all(r)
-    move_all(r)
+    place_joints(r)
+    move_joints(r)
     for k in range(6 * (njoints(r) + 1)):
         set_entry(r, OA_DRIFT, k, entry(r, OA, k))
 
@@ -261,7 +261,9 @@ def bias_acceleration(
     """
 
 
-@algorithm(sequence(place_all, place_frames), inputs=(Q,), results=(OMF,), also_writes=(OMI, LIMI))
+@algorithm(
+    sequence(place_joints, place_frames), inputs=(Q,), results=(OMF,), also_writes=(OMI, LIMI)
+)
 def frame_placements(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
     """Compute the placement of every frame: joints, fixed joints and links.
 

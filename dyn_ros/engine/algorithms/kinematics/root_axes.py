@@ -20,7 +20,7 @@ POSITION = field("_position", ("rows", 3))  # relative to the first joint
 
 
 @kernel
-def set_root(r):
+def place_universe(r):
     """Set the rotation of the root to the identity. Writes ROTATION."""
     clear_entries(r, ROTATION, 9)
     for k in range(3):
@@ -28,17 +28,17 @@ def set_root(r):
 
 
 @kernel
-def set_root_at_rest(r):
+def place_universe_at_rest(r):
     """Set the rotation of the root to the identity and its velocity to zero.
 
     Writes ROTATION, BODY_VELOCITY.
     """
-    set_root(r)
+    place_universe(r)
     clear_entries(r, BODY_VELOCITY, 6)
 
 
 @kernel
-def set_root_acceleration(r, field):
+def set_universe_acceleration(r, field):
     """Set the acceleration of the universe in a field to minus gravity, a_0 = -g. Writes field."""
     clear_entries(r, field, 6)
     set_vector(r, field, 0, scale(-1.0, gravity(r)))
@@ -183,12 +183,12 @@ def body_acceleration(r, i, v):
 
 
 @kernel
-def set_root_relative(r):
+def place_universe_relative(r):
     """Place the universe at the first joint's origin, at rest.
 
     Writes ROTATION, BODY_VELOCITY, BODY_ACCELERATION, ORIGIN, POSITION.
     """
-    set_root_at_rest(r)
+    place_universe_at_rest(r)
     clear_entries(r, ORIGIN, 3)
     clear_entries(r, POSITION, 3)
     clear_entries(r, BODY_ACCELERATION, 6)

@@ -68,7 +68,7 @@ def store_regressors(r, observing):
         clear_sparse(r, MOMENTUM_OBSERVER_REGRESSOR)
     A = matrix_of_width(r, MOMENTUM_REGRESSOR, 10 * njoints(r))
     A_rate = matrix_of_width(r, MOMENTUM_OBSERVER_REGRESSOR, 10 * njoints(r))
-    ra.set_root_at_rest(r)
+    ra.place_universe_at_rest(r)
     for i in range(1, njoints(r) + 1):
         ra.place_body(r, i)
         R = rotation(r, ra.ROTATION, i)

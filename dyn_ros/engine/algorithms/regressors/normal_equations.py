@@ -24,8 +24,8 @@ from ...kernel.types import Array, ArrayLike
 from ...kernel.validation import require_entries, require_model, valid_array
 from ...kernel.vocabulary import *
 from ...model.model import Model
-from ..dynamics.crba import subtree_end
-from .torque import parameter_columns, set_falling_root
+from ..dynamics.crba import joint_subtree_end
+from .torque import parameter_columns, place_universe_with_gravity
 
 NFEATURES = 7  # a vector of SIMD_WIDTH numbers holds them and the torque
 
@@ -95,7 +95,7 @@ def bodies_moved(r, k):
     first, end = njoints(r) + 1, 0
     for i in range(1, njoints(r) + 1):
         if idx_v(r, i) <= k and k < idx_v(r, i) + ncolumns(r, i):
-            first, end = min(first, i), max(end, subtree_end(r, i))
+            first, end = min(first, i), max(end, joint_subtree_end(r, i))
     return first, end
 
 
@@ -236,13 +236,13 @@ def normal_equations_kernel(r):
 
         W'W = W'W + sum of w_k y_k y_k'     y: row of the regressor, features and torque
 
-    Reads Q, V, A, TAU_IN, ROW_WEIGHTS; writes WEIGHT; calls set_falling_root, parameter_columns,
-    store_features, add_lanes, add_row.
+    Reads Q, V, A, TAU_IN, ROW_WEIGHTS; writes WEIGHT; calls place_universe_with_gravity,
+    parameter_columns, store_features, add_lanes, add_row.
     """
     if is_coupled(r):
         clear_entries(r, EQUATIONS, size(r, EQUATIONS))
     clear_sum(r, PRODUCTS)
-    set_falling_root(r)
+    place_universe_with_gravity(r)
     for i in range(1, njoints(r) + 1):
         parameter_columns(r, i, equation_rows(r))
     for k in range(nv(r)):

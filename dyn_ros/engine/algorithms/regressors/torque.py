@@ -85,13 +85,13 @@ def power_derivatives(w, a, s):
 
 
 @kernel
-def set_falling_root(r):
+def place_universe_with_gravity(r):
     """Set the universe to rest with an acceleration of minus gravity.
 
     Writes ROTATION, BODY_VELOCITY, BODY_ACCELERATION.
     """
-    ra.set_root_at_rest(r)
-    ra.set_root_acceleration(r, ra.BODY_ACCELERATION)
+    ra.place_universe_at_rest(r)
+    ra.set_universe_acceleration(r, ra.BODY_ACCELERATION)
 
 
 @kernel
@@ -138,7 +138,7 @@ def joint_torque_regressor_kernel(r):
     JOINT_TORQUE_REGRESSOR.
     """
     clear_sparse(r, JOINT_TORQUE_REGRESSOR)
-    set_falling_root(r)
+    place_universe_with_gravity(r)
     A = matrix_of_width(r, JOINT_TORQUE_REGRESSOR, 10 * njoints(r))
     for i in range(1, njoints(r) + 1):
         parameter_columns(r, i, A)
@@ -158,7 +158,7 @@ def joint_torque_regressor_product_kernel(r):
     Reads Q, V, A, TAU_IN; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, BODY_ACCELERATION,
     JOINT_TORQUE_REGRESSOR_PRODUCT, COMBINED.
     """
-    set_falling_root(r)
+    place_universe_with_gravity(r)
     clear_entries(r, COMBINED, 6)
     for i in range(1, njoints(r) + 1):
         w, a = motion_of_body(r, i)
