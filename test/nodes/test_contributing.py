@@ -31,17 +31,21 @@ PAGES = [
 SNIPPET = re.compile(r"([^\n]+)\n\n```(python|ini)\n(.*?)```", re.DOTALL)
 SNIPPETS = [match.groups() for page in PAGES for match in SNIPPET.finditer(page.read_text())]
 CHECK = """
-import numpy as np, dyn_ros
+import sys, numpy as np, dyn_ros
 assert "contributed" in dyn_ros.__file__
 model = dyn_ros.Model.from_urdf_file({robot!r})
 data, rng = dyn_ros.Data(model), np.random.default_rng(0)
 q, v = model.random_configuration(rng), rng.normal(size=model.nv)
-h = dyn_ros.generalized_momentum(model, data, q, v)
-assert h is data.momentum
-np.testing.assert_allclose(h, dyn_ros.crba(model, data, q) @ v, rtol=1e-13)
-states = np.stack([q, -q]), np.stack([v, v])
-both = dyn_ros.generalized_momentum(model, data, *states)
-np.testing.assert_allclose(both[0], h, rtol=1e-13)
+a = rng.normal(size=model.nv)
+power = dyn_ros.joint_power(model, data, q, v, a)
+assert power == data.joint_power
+np.testing.assert_allclose(power, dyn_ros.rnea(model, data, q, v, a) @ v, rtol=1e-13)
+both = dyn_ros.joint_power(model, data, np.stack([q, -q]), np.stack([v, v]), a)
+np.testing.assert_allclose(both[0], power, rtol=1e-13)
+sys.path.insert(0, {tests!r})
+from dyn_ros.engine.algorithms.dynamics.joint_power import joint_power_kernel
+from engine.kernel.test_docstrings import test_a_kernel_documents_what_it_reads_and_writes
+test_a_kernel_documents_what_it_reads_and_writes(joint_power_kernel)
 """
 
 
@@ -66,7 +70,7 @@ def contributed(tmp_path_factory):
 
 def test_the_algorithm_is_there_with_all_that_comes_with_it(contributed):
     result = subprocess.run(
-        [sys.executable, "-c", CHECK.format(robot=str(ARM7))],
+        [sys.executable, "-c", CHECK.format(robot=str(ARM7), tests=str(ROOT / "test"))],
         cwd=contributed,
         capture_output=True,
         text=True,

@@ -99,7 +99,7 @@ def test_a_kernel_documents_what_it_reads_and_writes(function):
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_reads_and_writes_are_the_fields_that_compiled_code_refers_to(name):
     for program in ALGORITHMS[name].programs:
-        if program.kernel.__name__ != "both":  # of ``sequence``
+        if program.kernel.__name__ != "run_both":  # of ``sequence``
             actual = access(program.kernel)
             assert fields(actual.reads | actual.writes) == {
                 field
