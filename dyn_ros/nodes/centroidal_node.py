@@ -24,7 +24,7 @@ from ..viewer.scene import geometry
 from .base.dispatch import Compute, point_writer
 from .base.input_topics import SENSOR_QOS
 from .base.node_parameters import DERIVATIVES, Spec
-from .base.robot_node import Output, RobotNode, run
+from .base.robot_node import Output, RobotNode, run_node
 from .base.service import Service
 from .markers.centroidal_markers import CENTROIDAL, CONTACT
 from .messages import message_fields
@@ -94,7 +94,7 @@ class CentroidalNode(RobotNode):
     provided_services: tuple[Service, ...] = centroidal_services.SERVICES
     markers = (*CENTROIDAL, *CONTACT)
     specs = SPECS
-    checks = ((("contact_frames", "contact_dimension"), ContactFrames.of),)
+    checks = ((("contact_frames", "contact_dimension"), ContactFrames.from_parameters),)
 
     def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
         # computed again only for another robot or after a change of parameters
@@ -121,21 +121,25 @@ class CentroidalNode(RobotNode):
     # --- parameters and inputs
 
     def required_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return ~/contacts, if the parameters require it."""
         if values["contact_source"] == "topic":
             return {CONTACTS_TOPIC: (ContactStates, _read_contact_states, SENSOR_QOS)}
         return {}
 
     def parameters_changed(self, changed: Set[str]) -> None:
+        """Apply changed parameters, also to the filter of accelerations."""
         super().parameters_changed(changed)
         if self.robot:
             self.robot.collector.cutoff = self.parameters.values["acceleration_cutoff"]
 
     def _support_reads(self) -> Iterable[str]:
+        """Return the names of what `support` reads, as in `Output.reads`."""
         return ground.support_reads(self.parameters.values)
 
     # --- state and rates
 
     def _rate_reads(self) -> Iterable[str]:
+        """Return the names of what momenta and their rates depend on, as in `Output.reads`."""
         return ground.rate_reads(self.parameters.values)
 
     def _make_state(self, robot: RobotContext) -> Compute:
@@ -206,6 +210,9 @@ class CentroidalNode(RobotNode):
     def _forward_dynamics(
         self, robot: RobotContext, q: Array, v: Array, effort: Array
     ) -> Array | None:
+        """Return the joint accelerations under efforts, (nv,); None, after logging, if they are not
+        finite.
+        """
         try:
             a = dyn_ros.aba(robot.model, robot.data, q, v, effort)
             if np.isfinite(a).all():
@@ -219,7 +226,7 @@ class CentroidalNode(RobotNode):
 
     def _configured_feet(self, robot: RobotContext) -> ContactFrames:
         """Return the feet; raise `Rejected` with the reason if there are none."""
-        feet = ContactFrames.of(robot, self.parameters.values)
+        feet = ContactFrames.from_parameters(robot, self.parameters.values)
         if not feet.contacts:
             raise Rejected("contact_frames is empty; set it to the feet of the robot")
         return feet
@@ -247,7 +254,7 @@ class CentroidalNode(RobotNode):
         except ValueError:  # reported by waiting_reason
             return None
         try:
-            return ground.support(robot, state, terms, feet, active, self.parameters.values)
+            return ground.compute_support(robot, state, terms, feet, active, self.parameters.values)
         except ValueError as error:
             self.reject("contact forces", error)
             return None
@@ -311,6 +318,7 @@ class CentroidalNode(RobotNode):
     # --- diagnostics
 
     def waiting_reason(self) -> str:
+        """Return why all or some outputs are not published, or an empty string."""
         waiting = super().waiting_reason()
         if waiting or self.robot is None:
             return waiting
@@ -419,7 +427,7 @@ def _write_contact_forces(message: ContactForces, state: State, support: Support
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the node until it is asked to shut down."""
-    return run(CentroidalNode, "centroidal", args)
+    return run_node(CentroidalNode, "centroidal", args)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .base.robot_node import RobotNode, run
+from .base.robot_node import RobotNode, run_node
 from .centroidal_node import CentroidalNode
 from .dynamics_node import DynamicsNode
 from .observer_node import ObserverNode
@@ -37,7 +37,7 @@ class DynRosNode(RobotNode):
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the node until it is asked to shut down."""
-    return run(DynRosNode, "dyn_ros", args)
+    return run_node(DynRosNode, "dyn_ros", args)
 
 
 if __name__ == "__main__":

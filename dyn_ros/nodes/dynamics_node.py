@@ -21,7 +21,7 @@ from .base.command_output import CommandOutput, command_parameters
 from .base.dispatch import Compute, effort_writer
 from .base.input_topics import wrench_subscriptions
 from .base.node_parameters import DERIVATIVES
-from .base.robot_node import Output, RobotNode, run
+from .base.robot_node import Output, RobotNode, run_node
 from .base.service import Service
 from .markers.dynamics_markers import DYNAMICS
 from .messages import message_fields
@@ -192,7 +192,7 @@ class DynamicsNode(RobotNode):
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the node until it is asked to shut down."""
-    return run(DynamicsNode, "dynamics", args)
+    return run_node(DynamicsNode, "dynamics", args)
 
 
 if __name__ == "__main__":

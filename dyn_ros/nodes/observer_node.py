@@ -20,7 +20,7 @@ from dyn_ros.msg import ExternalContact
 
 from . import observer_parameters
 from .base.dispatch import Compute, effort_writer
-from .base.robot_node import Output, RobotNode, run
+from .base.robot_node import Output, RobotNode, run_node
 from .markers.observer_markers import OBSERVER
 from .messages import message_fields
 from .messages.frame_ids import rotation
@@ -79,15 +79,18 @@ class ObserverNode(RobotNode):
     # --- lifecycle and parameters
 
     def on_stop(self) -> None:
+        """End a request that records states, and discard the observer's results."""
         super().on_stop()
         self.requests.recording.abort("the node stops")
         self._observation = None
 
     def end(self) -> None:
+        """End the thread that computes results of requests."""
         super().end()
         self.requests.recording.close()
 
     def parameters_changed(self, changed: Set[str]) -> None:
+        """Apply changed parameters; restart the observer if they require it."""
         super().parameters_changed(changed)
         if RESTARTING_PARAMETERS & changed:
             self.requests.recording.abort("parameters of the observer have changed")
@@ -122,6 +125,7 @@ class ObserverNode(RobotNode):
         return time.monotonic()
 
     def required_state_reads(self, now: float) -> Iterable[str] | None:
+        """Return "effort" if a topic or a request needs states; otherwise pause the observer."""
         recording = self.requests.recording
         if recording.active:
             recording.poll(self.steady_time(), self._unusable_reason())
@@ -133,6 +137,7 @@ class ObserverNode(RobotNode):
         return None
 
     def on_state(self, robot: RobotContext, state: State) -> None:
+        """Feed the observer with a state, and pass the result to requests."""
         observation = self._observation_for(robot)
         if observation is None:
             return
@@ -161,11 +166,13 @@ class ObserverNode(RobotNode):
         return self._observation
 
     def _log(self, text: str) -> None:
+        """Log a line of the observer; a jump of stamps also ends a request that records states."""
         self.report.log(text.split(":")[0], text)
         if "jumped back" in text:
             self.requests.recording.abort(text)
 
     def input_faults(self) -> Sequence[str]:
+        """Return the faults of measured efforts."""
         return list(self._observation.faults.values()) if self._observation else []
 
     def _missing_efforts_reason(self) -> str:
@@ -181,6 +188,7 @@ class ObserverNode(RobotNode):
         return self._missing_efforts_reason()
 
     def waiting_reason(self) -> str:
+        """Return why outputs are not published, also missing efforts, or an empty string."""
         waiting = super().waiting_reason()
         if waiting or not (
             self.dispatch.subscribed_topics() or self.requests.recording.needs_states
@@ -198,6 +206,7 @@ class ObserverNode(RobotNode):
         return ""
 
     def diagnose(self, busy: str = "") -> None:
+        """End a request that waits for states in vain; publish diagnostics."""
         if self.requests.recording.active:
             self.guard(
                 "diagnose",
@@ -208,6 +217,7 @@ class ObserverNode(RobotNode):
         super().diagnose(busy)
 
     def diagnostic_values(self) -> dict[str, str]:
+        """Return the state of the observer and of a request that records states."""
         observation = self._observation
         label = self._missing_efforts_reason() or "idle"
         if observation and observation.valid:
@@ -371,7 +381,7 @@ def _fill_contact(message: ExternalContact, contact: Any) -> None:
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the node until it is asked to shut down."""
-    return run(ObserverNode, "observer", args)
+    return run_node(ObserverNode, "observer", args)
 
 
 if __name__ == "__main__":

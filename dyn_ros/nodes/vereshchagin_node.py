@@ -23,7 +23,7 @@ from .base.command_output import CommandOutput, command_parameters
 from .base.dispatch import Compute, effort_writer
 from .base.input_topics import COMMAND_QOS, wrench_subscriptions
 from .base.node_parameters import Spec
-from .base.robot_node import Output, RobotNode, run
+from .base.robot_node import Output, RobotNode, run_node
 from .base.service import Service
 from .markers.vereshchagin_markers import VERESHCHAGIN, solution_reads
 from .messages import acceleration_constraints, arrays, message_fields
@@ -112,11 +112,13 @@ class ConstrainedSolution(NamedTuple):
 
 
 def _check_preset(robot: RobotContext, values: Mapping[str, Any]) -> None:
+    """Raise a ValueError if the parameters of a preset do not fit the robot."""
     if values["constraints"] != "topic":
-        acceleration_constraints.from_preset(robot, values)
+        acceleration_constraints.constraints_from_preset(robot, values)
 
 
 def _check_wrench_frames(robot: RobotContext, values: Mapping[str, Any]) -> None:
+    """Raise a ValueError if one of the wrench_frames is no frame of the robot."""
     with parameter_errors("wrench_frames"):
         for frame in filter(None, values["wrench_frames"]):
             robot.model.frame_index(frame)
@@ -156,7 +158,7 @@ class VereshchaginNode(RobotNode):
             Service("~/solve", SolveConstrainedDynamics, self._solve_request),
         )
         self._cached_preset = lru_cache(1)(
-            lambda robot, changes: acceleration_constraints.from_preset(
+            lambda robot, changes: acceleration_constraints.constraints_from_preset(
                 robot, self.parameters.values
             )
         )
@@ -165,11 +167,12 @@ class VereshchaginNode(RobotNode):
     # --- inputs
 
     def required_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return ~/constraints, ~/feedforward and wrench_topics, as the parameters require."""
         subscriptions = wrench_subscriptions(values["wrench_topics"], values["wrench_frames"])
         topic_subscriptions = {
             "~/constraints": (
                 AccelerationConstraints,
-                acceleration_constraints.from_message,
+                acceleration_constraints.constraints_from_message,
                 COMMAND_QOS,
             ),
             "~/feedforward": (JointState, _read_efforts, COMMAND_QOS),
@@ -183,6 +186,7 @@ class VereshchaginNode(RobotNode):
         }
 
     def _latest_input(self, topic: str, robot: RobotContext) -> Any:
+        """Return the latest converted message of a topic, see `InputTopic.latest_value`."""
         return self.inputs.latest_value(topic, robot, self.parameters.values["input_timeout"])
 
     def _constraints(self, robot: RobotContext) -> Constraints:
@@ -192,18 +196,22 @@ class VereshchaginNode(RobotNode):
         return self._cached_preset(robot, self.parameters.changes)
 
     def _received_feedforward(self, robot: RobotContext) -> Array:
+        """Return the torques received on ~/feedforward, (nv,); zeros without this topic."""
         if "~/feedforward" in self.inputs:
             return self._latest_input("~/feedforward", robot)
         return np.zeros(robot.model.nv)
 
     def _reads(self) -> Iterable[str]:
+        """Return the names of what `solution` reads, as in `Output.reads`."""
         return solution_reads(self.parameters.values)
 
     def _wrenches(self, robot: RobotContext) -> list[Wrench]:
+        """Return the latest wrench of each of the wrench_topics."""
         topics = dict.fromkeys(self.parameters.values["wrench_topics"])  # unique
         return [self._latest_input(topic, robot) for topic in topics]
 
     def waiting_reason(self) -> str:
+        """Return why outputs are not published, also a missing input, or an empty string."""
         waiting = super().waiting_reason()
         if waiting or self.robot is None or not self.dispatch.subscribed_topics():
             return waiting
@@ -241,6 +249,7 @@ class VereshchaginNode(RobotNode):
     def _constraint_torques(
         self, robot: RobotContext, state: State, terms: DynamicsTerms
     ) -> Array | None:
+        """Return feedforward plus constraint torques, (nv,); None if an input is missing."""
         solution = self.solution(robot, state, terms)
         return None if solution is None else solution.effort
 
@@ -253,8 +262,12 @@ class VereshchaginNode(RobotNode):
         feedforward: Array,
         f_ext: Array | None,
     ) -> ConstrainedSolution:
+        """Return the solution with these inputs; raise `Rejected` if it is not finite.
+
+        `feedforward` is (nv,) [N m, N], `f_ext` (njoints, 6) or None.
+        """
         values = self.parameters.values
-        motion = acceleration_constraints.solve(
+        motion = acceleration_constraints.solve_constraints(
             robot,
             q,
             v,
@@ -308,7 +321,7 @@ class VereshchaginNode(RobotNode):
             or len(message.directions.data)
             or len(message.acceleration)
         ):
-            constraints = acceleration_constraints.from_message(robot, message)
+            constraints = acceleration_constraints.constraints_from_message(robot, message)
         else:
             constraints = self._constraints(robot)
         feedforward = _read_efforts(robot, request)
@@ -381,7 +394,7 @@ def _make_solution_writer(
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the node until it is asked to shut down."""
-    return run(VereshchaginNode, "vereshchagin", args)
+    return run_node(VereshchaginNode, "vereshchagin", args)
 
 
 if __name__ == "__main__":

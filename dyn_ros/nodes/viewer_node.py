@@ -27,7 +27,7 @@ from ..cdr.field_ranges import PatternReader
 from ..msg import ExternalContact
 from .base.lifecycle import LOG_INTERVAL, parameter_description
 from .base.node_parameters import DESCRIPTION_PARAMETERS, Spec
-from .base.process import run
+from .base.process import run_node
 from .messages import message_fields
 from .messages.serialized_messages import joint_state_reader, marker_array_reader
 from .services.page_client import PageClient
@@ -129,9 +129,11 @@ class ViewerNode(PageClient):
             raise ValueError(self.report.count.last_rejection)
 
     def end(self) -> None:
+        """Close the page."""
         self.close()
 
     def open(self) -> None:
+        """Serve the page; create publishers, clients, subscriptions and the timer of `update`."""
         from dyn_ros.viewer.page import page
         from dyn_ros.viewer.session import Session
 
@@ -175,6 +177,7 @@ class ViewerNode(PageClient):
         self._set_timer()
 
     def close(self) -> None:
+        """Close the page and remove what `open` created."""
         if self.session is None:
             return
         self.destroy_timer(self.timer)
@@ -189,6 +192,7 @@ class ViewerNode(PageClient):
         self._marker_topics = set()
 
     def _page_settings(self) -> PageSettings:
+        """Return the settings of the page in the parameters."""
         from dyn_ros.viewer.actor import PageSettings
 
         values = self.parameters.values
@@ -203,6 +207,7 @@ class ViewerNode(PageClient):
         )
 
     def _set_timer(self) -> None:
+        """Create the timer that updates the page with the parameter `rate`."""
         # without a parameter, which kilted passes information about the timer to
         self.timer = self.create_timer(
             1.0 / self.parameters.values["rate"],
@@ -211,6 +216,7 @@ class ViewerNode(PageClient):
         )
 
     def _tick(self) -> None:
+        """Call `update` with the time since the last call."""
         now = time.monotonic()
         seconds, self._update_time = now - self._update_time, now
         self.update(now, seconds)
@@ -223,6 +229,7 @@ class ViewerNode(PageClient):
     # --- topics
 
     def _subscribe_to_markers(self) -> None:
+        """Subscribe to the marker_topics, and to no other topics of markers."""
         assert self.session is not None
         topics = set(self.parameters.values["marker_topics"])
         for topic in self._marker_topics - topics:
@@ -240,16 +247,19 @@ class ViewerNode(PageClient):
         self._marker_topics = topics
 
     def on_joint_states(self, data: bytes) -> None:
+        """Pass a joint state to the page."""
         self.report.count.messages += 1
         fields = self._joint_state_reader.read(data)
         if self.session is not None:
             self.session.receive_states(fields.name, fields.position, fields.effort, fields.stamp)
 
     def _on_torque_message(self, curve: str, message: JointState) -> None:
+        """Plot the efforts of a message as a curve, a key of `TORQUE_TOPICS`."""
         if self.session is not None:
             self.session.receive_torques(curve, message.name, message.effort)
 
     def on_odometry(self, message: Odometry) -> None:
+        """Move the robot on the page to the pose of its base."""
         if self.session is not None:
             header = message.header
             self.session.place(
@@ -259,20 +269,24 @@ class ViewerNode(PageClient):
             )
 
     def _on_markers(self, topic: str, reader: PatternReader[Any], data: bytes) -> None:
+        """Pass serialized markers of a topic to the page."""
         if self.session is not None:
             self.session.receive_markers(topic, reader.read(data))
 
     def _pass_to_touch_tab(self, receive: str, message: Any) -> None:
+        """Call the method `receive` of the page's `TouchTab`, if it has one."""
         if self.session is not None and self.session.touch is not None:
             getattr(self.session.touch, receive)(message)
 
     # --- parameters and robot
 
     def accept_parameters(self, values: Mapping[str, Any], changed: Set[str]) -> None:
+        """Raise a ValueError if a changed robot description is invalid."""
         if DESCRIPTION_PARAMETERS & changed and (text := parameter_description(values)):
             read_urdf(text)
 
     def parameters_changed(self, changed: Set[str]) -> None:
+        """Apply changed parameters to the page."""
         if self.session is None:
             return
         self.session.settings = self._page_settings()
@@ -287,6 +301,7 @@ class ViewerNode(PageClient):
             self.receive_description(text, "parameter robot_description")
 
     def replace_robot(self, text: str) -> None:
+        """Show the robot of a description (URDF); raise an exception if it is invalid."""
         tree = read_urdf(text)
         assert self.session is not None
         self.forget_estimate()
@@ -335,6 +350,7 @@ class ViewerNode(PageClient):
             self._push_publisher.publish(message)
 
     def _has_other_push_publisher(self) -> bool:
+        """Return True if another node publishes pushes."""
         publishers = self.get_publishers_info_by_topic(self._push_publisher.topic_name)
         return any(publisher.node_name != self.get_name() for publisher in publishers)
 
@@ -344,6 +360,7 @@ class ViewerNode(PageClient):
     # --- diagnostics
 
     def diagnose(self, busy: str = "") -> None:
+        """Publish diagnostics."""
         count, session = self.report.count, self.session
         waiting = "" if self.active else self.state_label
         if self.active and (session is None or session.robot is None):
@@ -362,11 +379,13 @@ class ViewerNode(PageClient):
         )
 
     def reject(self, subject: str, reason: object, interval: float = LOG_INTERVAL) -> None:
+        """Reject an input as `BaseNode` does, and show the reason on the page."""
         if self.session is not None:
             self.session.show_problem(subject, reason)
         super().reject(subject, reason, interval)
 
     def fail(self, subject: str, reason: object) -> None:
+        """Report a failure as `BaseNode` does, and show the reason on the page."""
         if self.session is not None:
             self.session.show_problem(subject, reason)
         super().fail(subject, reason)
@@ -381,7 +400,7 @@ def main(args: Sequence[str] | None = None) -> int:
     except ImportError as error:
         print(f'viewer: {error}; pip install "dyn_ros[viewer]"', file=sys.stderr)
         return 1
-    return run(ViewerNode, "viewer", args)
+    return run_node(ViewerNode, "viewer", args)
 
 
 if __name__ == "__main__":

@@ -78,13 +78,13 @@ class DynamicsMarkers:
 
     def __init__(self, model: Model, frame: str = WORLD_FRAME) -> None:
         self._model, self._data = model, dyn_ros.Data(model)
-        self._draw_torques = marker_arrays.torque(
+        self._draw_torques = marker_arrays.make_torque_markers(
             model,
             PlainAppearance(
                 "torque", 0.1, full_color=LIMIT_COLOR, unlimited=100.0, source="nle", frame=frame
             ),
         )
-        self._draw_inertias = marker_arrays.inertia(
+        self._draw_inertias = marker_arrays.make_inertia_markers(
             model, PlainAppearance("inertia", 1.0, 0.4, shape="ellipsoid", frame=frame), {}
         )
         self._com = marker_arrays.MarkerArrays(

@@ -105,7 +105,7 @@ class Graph:
 
     def owner(self, node, parameter):
         """The node of a parameter: in one process that of the robot's is another."""
-        shared = any(spec.robot and spec.name == parameter for spec in generate.SPECS)
+        shared = any(spec.rebuilds_robot and spec.name == parameter for spec in generate.SPECS)
         return "/dyn_ros" if shared else node
 
     def node(self, name):

@@ -636,7 +636,7 @@ def test_ends_cleanly_while_it_compiles(client, start_process, monkeypatch, tmp_
 
 ENDED_IN = """
 import os, signal, sys, time
-from dyn_ros.nodes.base.robot_node import RobotNode, run
+from dyn_ros.nodes.base.robot_node import RobotNode, run_node
 
 def end(node):
     os.kill(os.getpid(), signal.Signals[sys.argv[2]])
@@ -662,7 +662,7 @@ class Node(RobotNode):
             end(self)
         return super().waiting_reason()
 
-raise SystemExit(run(Node, "ended", []))
+raise SystemExit(run_node(Node, "ended", []))
 """
 
 

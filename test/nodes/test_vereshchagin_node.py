@@ -1036,7 +1036,7 @@ def test_the_service_needs_an_active_node(client, node, solve):
 
 
 def test_constraints_too_large_to_compute_with_are_rejected():
-    from dyn_ros.nodes.messages.acceleration_constraints import from_message
+    from dyn_ros.nodes.messages.acceleration_constraints import constraints_from_message
     from dyn_ros.nodes.robot.context import RobotContext
     from service_stub import VALUES
 
@@ -1046,4 +1046,4 @@ def test_constraints_too_large_to_compute_with_are_rejected():
     message.directions.rows, message.directions.cols = 6, 1
     message.directions.data = array.array("d", [1e300, 0.0, 0.0, 0.0, 0.0, 0.0])
     with pytest.raises(ValueError, match=r"acceleration: .* up to 1e\+300 are too large; scale"):
-        from_message(robot, message)
+        constraints_from_message(robot, message)

@@ -12,7 +12,7 @@ from geometry_msgs.msg import WrenchStamped
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 from ...states.joint_states import Rejected
-from ..messages.frame_ids import WrenchReader, frames_of
+from ..messages.frame_ids import WrenchReader, frame_names_of_wrenches
 from ..robot import RobotContext
 
 COMMAND_QOS = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
@@ -104,6 +104,7 @@ class InputTopics:
             self._node.subscribe(kind, topic, partial(self._receive, input_topic), qos)
 
     def _receive(self, topic: InputTopic, message: Any) -> None:
+        """Convert a message for the robot of the node."""
         topic.receive(self._node.robot, message, self._node.input_time())
 
     def latest_value(self, topic: str, robot: RobotContext, timeout: float) -> Any:
@@ -122,7 +123,7 @@ def wrench_subscriptions(
     `field` names the source of `frames` in error messages.
     """
     subscriptions: dict[str, tuple[Any, WrenchReader, QoSProfile]] = {}
-    for topic, frame in zip(topics, frames_of(field, frames, "topics", len(topics))):
+    for topic, frame in zip(topics, frame_names_of_wrenches(field, frames, "topics", len(topics))):
         reader = WrenchReader(frame, field)
         subscribed_reader = subscriptions.setdefault(topic, (WrenchStamped, reader, SENSOR_QOS))[1]
         if subscribed_reader != reader:

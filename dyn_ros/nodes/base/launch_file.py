@@ -46,7 +46,7 @@ VIEWER_ARGUMENTS: Sequence[Argument] = (
 
 def launch_description(executable: str, config: str, name: str | None = None) -> LaunchDescription:
     """Return a description that starts an executable; `name` is the default name of its node."""
-    return _description(_node_arguments(config, name), _node_actions, executable, name)
+    return _make_description(_node_arguments(config, name), _node_actions, executable, name)
 
 
 def view_description() -> LaunchDescription:
@@ -56,19 +56,19 @@ def view_description() -> LaunchDescription:
         ("fixed_frame", "", "Fixed frame of RViz. Empty: as in rviz_config."),
         ("gui", "false", "Start joint_state_publisher_gui, with sliders that move the robot."),
     )
-    return _description(
+    return _make_description(
         (*_node_arguments("dyn_ros.yaml", None), NODES_ARGUMENT, *arguments), _view_actions
     )
 
 
 def viewer_description() -> LaunchDescription:
     """Return a description that starts all nodes and the viewer."""
-    return _description(
+    return _make_description(
         (*_node_arguments("dyn_ros.yaml", None), NODES_ARGUMENT, *VIEWER_ARGUMENTS), _viewer_actions
     )
 
 
-def _description(
+def _make_description(
     arguments: Iterable[Argument], start: Callable[..., list[Any]], *parameters: Any
 ) -> LaunchDescription:
     """Return a description that declares arguments, then runs `start(context, *parameters)`."""
@@ -84,10 +84,12 @@ def _description(
 
 
 def _config_path(file: str) -> PathJoinSubstitution:
+    """Return the path of an installed file in the folder config."""
     return PathJoinSubstitution([FindPackageShare("dyn_ros"), "config", file])
 
 
 def _node_arguments(config: str, name: str | None) -> Sequence[Argument]:
+    """Return the launch arguments of a node with a configuration file and a default name."""
     return (
         *([("name", name, "Name of the node.")] if name else []),
         ("namespace", "", "Namespace of the node and its topics."),
@@ -120,11 +122,13 @@ def _node_arguments(config: str, name: str | None) -> Sequence[Argument]:
 
 
 def _argument_text(context: Any, argument: str) -> str:
+    """Return the value of a launch argument; empty if it is not set."""
     # checks run before the declarations, when an argument that was not passed has no value yet
     return LaunchConfiguration(argument, default="").perform(context)
 
 
 def _argument_flag(context: Any, argument: str) -> bool:
+    """Return the boolean value of a launch argument; raise a `LaunchError` for other texts."""
     value = _argument_text(context, argument)
     if value.lower() not in _BOOLEANS:
         raise LaunchError(f"{argument}: expected true or false, got '{value}'")
@@ -132,6 +136,7 @@ def _argument_flag(context: Any, argument: str) -> bool:
 
 
 def _node_actions(context: Any, executable: str, name: str | None) -> list[Any]:
+    """Return the action that starts an executable with the values of `_node_arguments`."""
     parameters: dict[str, Any] = {
         "use_sim_time": _argument_flag(context, "use_sim_time"),
         "autostart": _argument_flag(context, "autostart"),
@@ -169,12 +174,14 @@ def _node_actions(context: Any, executable: str, name: str | None) -> list[Any]:
 
 
 def _robot_description(path: str) -> ParameterValue:
+    """Return the URDF in a file, or the output of xacro, as the value of a parameter."""
     if path.endswith(".xacro"):
         return ParameterValue(Command(["xacro ", shlex.quote(path)]), value_type=str)
     return ParameterValue(read_description(path), value_type=str)
 
 
 def _viewer_actions(context: Any) -> list[Any]:
+    """Return actions that start the requested nodes and the viewer."""
     nodes = _node_actions(context, "dyn_ros_node", None) if _argument_flag(context, "nodes") else []
     return [*nodes, *_node_actions(context, "viewer_node", None)]
 
@@ -182,7 +189,7 @@ def _viewer_actions(context: Any) -> list[Any]:
 def _view_actions(context: Any) -> list[Any]:
     """Return actions that start RViz, whose exit ends the launch, and the requested nodes."""
 
-    def node(
+    def make_node(
         package: str, arguments: Sequence[str] = (), on_exit: Any = None, **parameters: Any
     ) -> Node:
         return Node(
@@ -201,15 +208,15 @@ def _view_actions(context: Any) -> list[Any]:
     )
     nodes = []
     if path:
-        nodes.append(node("robot_state_publisher", robot_description=_robot_description(path)))
+        nodes.append(make_node("robot_state_publisher", robot_description=_robot_description(path)))
     if _argument_flag(context, "gui"):
-        nodes.append(node("joint_state_publisher_gui"))
+        nodes.append(make_node("joint_state_publisher_gui"))
     if _argument_flag(context, "nodes"):
         nodes += _node_actions(context, "dyn_ros_node", None)
     arguments = ["-d", _argument_text(context, "rviz_config")]
     if fixed_frame:
         arguments += ["-f", fixed_frame]
-    return [*nodes, node("rviz2", arguments, on_exit=Shutdown())]
+    return [*nodes, make_node("rviz2", arguments, on_exit=Shutdown())]
 
 
 class LaunchError(RuntimeError):
@@ -219,7 +226,7 @@ class LaunchError(RuntimeError):
 def require_file(argument: str) -> OpaqueFunction:
     """Return an action that raises a `LaunchError` if a file named by an argument is missing."""
 
-    def check(context: LaunchContext) -> None:
+    def raise_if_missing(context: LaunchContext) -> None:
         path = _argument_text(context, argument)
         if path and not os.path.exists(path):
             raise LaunchError(
@@ -227,7 +234,7 @@ def require_file(argument: str) -> OpaqueFunction:
                 f"{os.getcwd()}); specify the path of an existing file"
             )
 
-    return OpaqueFunction(function=check)
+    return OpaqueFunction(function=raise_if_missing)
 
 
 def require_package(name: str, argument: str | None = None) -> OpaqueFunction:
@@ -236,7 +243,7 @@ def require_package(name: str, argument: str | None = None) -> OpaqueFunction:
     With an `argument`, the package is required only if that argument is set.
     """
 
-    def check(context: LaunchContext) -> None:
+    def raise_if_missing(context: LaunchContext) -> None:
         if argument is not None and _argument_text(context, argument).lower() in ("", "false", "0"):
             return
         try:
@@ -249,7 +256,7 @@ def require_package(name: str, argument: str | None = None) -> OpaqueFunction:
                 f"`sudo apt install {package}`"
             ) from None
 
-    return OpaqueFunction(function=check)
+    return OpaqueFunction(function=raise_if_missing)
 
 
 def require_module(name: str, command: str) -> OpaqueFunction:
@@ -258,8 +265,8 @@ def require_module(name: str, command: str) -> OpaqueFunction:
     The message contains the `command` that installs it.
     """
 
-    def check(context: LaunchContext) -> None:
+    def raise_if_missing(context: LaunchContext) -> None:
         if importlib.util.find_spec(name) is None:
             raise LaunchError(f"the Python package {name} is not installed: {command}")
 
-    return OpaqueFunction(function=check)
+    return OpaqueFunction(function=raise_if_missing)

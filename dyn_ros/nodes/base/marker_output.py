@@ -128,7 +128,10 @@ class Markers:
             kind.make(self._node, robot, MarkerStyle(kind, values, Header()))
 
     def reads(self) -> Iterable[str] | None:
-        """Return the names of what the markers read for a state; None to skip it."""
+        """Return the names of what the markers read for a state; None to skip it.
+
+        Call it once for each state, as it limits the rate.
+        """
         parameters = self._node.parameters
         limiter_key = self._node.robot, parameters.changes
         if limiter_key != self._limiter_key:
@@ -139,6 +142,7 @@ class Markers:
         return self._marker_reads() if self._limiter.admit(stamp, time.perf_counter()) else None
 
     def _marker_reads(self) -> Iterable[str]:
+        """Return the names of what the kinds that are shown read, as in `Output.reads`."""
         values = self._node.parameters.values
         return {
             name
@@ -167,6 +171,7 @@ class Markers:
     def _make_draws(
         self, robot: RobotContext, values: Mapping[str, Any], header: Header
     ) -> Iterator[Draw]:
+        """Yield the `Draw` of each kind that is shown; log those with invalid parameters."""
         for kind in self._kinds:
             if values[f"markers.{kind.name}.show"]:
                 try:
@@ -211,6 +216,7 @@ class _SerializedArray:
         return self._template
 
     def _serialize(self, visible_arrays: Sequence[MarkerArrays], clears: bool) -> Template | None:
+        """Return a template of arrays, after DELETEALL if `clears`; None if it is empty."""
         markers = [arrays.prototype for arrays in visible_arrays]
         counts = [len(arrays) for arrays in visible_arrays]
         if clears:

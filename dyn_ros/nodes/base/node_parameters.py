@@ -22,7 +22,7 @@ class Spec:
     `default` is a value, or a `Parameter.Type` for an array that is empty by default. `limits` are
     the minimum and maximum, also for the elements of an array; `choices` are the allowed values;
     `size` is the length of an array. A `read_only` parameter can only be set at startup; changing
-    a `robot` parameter rebuilds the robot.
+    a parameter that `rebuilds_robot` creates a new `RobotContext`.
     """
 
     name: str
@@ -32,13 +32,14 @@ class Spec:
     choices: tuple[str, ...] | tuple[int, ...] = ()
     size: int = 0
     read_only: bool = False
-    robot: bool = False
+    rebuilds_robot: bool = False
 
     @property
     def _is_array(self) -> bool:
         return self.size > 0 or isinstance(self.default, Parameter.Type)
 
     def _constraints(self) -> str:
+        """Return a text with the allowed values; empty if any value, or a range, is allowed."""
         if self.choices:
             return "one of: " + ", ".join(map(str, self.choices))
         if self.size and not self.limits:
@@ -48,7 +49,7 @@ class Spec:
             return "{}numbers from {:g} to {:g}".format(count, *self.limits)
         return ""
 
-    def allowed(self) -> str:
+    def describe_values(self) -> str:
         """Return the default and the allowed values, for `--help`."""
         default = [] if isinstance(self.default, Parameter.Type) else self.default
         text = self._constraints()
@@ -57,6 +58,7 @@ class Spec:
         return f"[default: {default!r}" + (f"; {text}]" if text else "]")
 
     def descriptor(self) -> ParameterDescriptor:
+        """Return the descriptor with which rclpy declares the parameter."""
         constraints = self._constraints()
         descriptor = ParameterDescriptor(
             description=self.description,
@@ -111,13 +113,13 @@ LIFECYCLE_SPECS = (
         "robot_description",
         "",
         "URDF text, which the topic robot_description overrides.",
-        robot=True,
+        rebuilds_robot=True,
     ),
     Spec(
         "robot_description_file",
         "",
         "Path of a URDF file, if robot_description is empty.",
-        robot=True,
+        rebuilds_robot=True,
     ),
 )
 """The parameters of all nodes that have a robot description."""
@@ -135,7 +137,7 @@ SPECS = (
         "fixed",
         "Motion of the root link: fixed, floating, or planar.",
         choices=("fixed", "floating", "planar"),
-        robot=True,
+        rebuilds_robot=True,
     ),
     Spec(
         "gravity",
@@ -143,87 +145,89 @@ SPECS = (
         "Gravity in the world [m/s2].",
         size=3,
         limits=(-1e6, 1e6),
-        robot=True,
+        rebuilds_robot=True,
     ),
     Spec(
         "mimic",
         "project",
         "project: mimic joints follow their master. ignore: they are independent.",
         choices=("project", "ignore"),
-        robot=True,
+        rebuilds_robot=True,
     ),
-    Spec("strict", False, "Reject a robot description that causes warnings.", robot=True),
+    Spec("strict", False, "Reject a robot description that causes warnings.", rebuilds_robot=True),
     Spec(
         "joints",
         Parameter.Type.STRING_ARRAY,
         "Joints to publish, in this order. Empty: all.",
-        robot=True,
+        rebuilds_robot=True,
     ),
     Spec(
         "armature",
         Parameter.Type.DOUBLE_ARRAY,
         "Rotor inertia of each published row [kg m2, kg].",
-        robot=True,
+        rebuilds_robot=True,
     ),
     Spec(
         "drives",
         "",
         "Path of a YAML file that declares efforts and friction. Empty: efforts are torques.",
-        robot=True,
+        rebuilds_robot=True,
     ),
     Spec(
         "native_library",
         "",
         "Path of a library from dyn_ros export --robot FILE --python.",
-        robot=True,
+        rebuilds_robot=True,
     ),
     Spec(
         "locked_joints",
         Parameter.Type.STRING_ARRAY,
         "Joints to fix: name=position [rad, m], or name for the current position.",
-        robot=True,
+        rebuilds_robot=True,
     ),
     Spec(
         "include_friction",
         False,
         "Add joint friction to nle of ~/state, ~/command, ~/get_inverse_dynamics and "
         "~/get_trajectory_efforts.",
-        robot=True,
+        rebuilds_robot=True,
     ),
-    Spec("frame_id", "", "frame_id of published messages. Empty: the root link.", robot=True),
+    Spec(
+        "frame_id", "", "frame_id of published messages. Empty: the root link.", rebuilds_robot=True
+    ),
     Spec(
         "world_frame",
         "",
         "frame_id of the world for a moving base. Empty: the frame_id of odom, or world.",
-        robot=True,
+        rebuilds_robot=True,
     ),
     Spec(
         "staleness",
         STALENESS,
         "Maximum lag of a joint within a state, and age of a state for services [s].",
         limits=(1e-3, 3600.0),
-        robot=True,
+        rebuilds_robot=True,
     ),
     Spec(
         "base_source",
         "odometry",
         "odometry: the topic odom. parameter: base_pose and base_twist.",
         choices=("odometry", "parameter"),
-        robot=True,
+        rebuilds_robot=True,
     ),
     Spec(
         "base_pose",
         [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0],
         "Pose of the base: x y z [m], qx qy qz qw.",
         size=7,
-        robot=True,
+        rebuilds_robot=True,
     ),
     Spec(
         "base_twist",
         [0.0] * 6,
         "Twist of the base in its own axes: linear [m/s], angular [rad/s].",
         size=6,
-        robot=True,
+        rebuilds_robot=True,
     ),
 )
 """The parameters of each `RobotNode`."""
@@ -259,6 +263,7 @@ class Parameters:
         node.add_post_set_parameters_callback(self._after_set)
 
     def _declare(self, node: Node, spec: Spec) -> None:
+        """Declare a parameter; if its value is invalid, keep the error and use the default."""
         default = [] if isinstance(spec.default, Parameter.Type) else spec.default
         value = default
         try:
@@ -277,9 +282,11 @@ class Parameters:
         self.values[spec.name] = value
 
     def _changes(self, parameters: Iterable[Parameter]) -> dict[str, Any]:
+        """Return the Python values, by name, of those parameters that are in `specs`."""
         return {p.name: _python_value(p.value) for p in parameters if p.name in self.specs}
 
     def _on_set(self, parameters: Iterable[Parameter]) -> SetParametersResult:
+        """Return whether a change is accepted, and the reason if it is not; apply nothing."""
         changes = self._changes(parameters)
         reasons = [self.specs[name].fault(value) for name, value in changes.items()]
         reason = "; ".join(filter(None, reasons))
@@ -291,6 +298,7 @@ class Parameters:
         return SetParametersResult(successful=not reason, reason=reason)
 
     def _after_set(self, parameters: Iterable[Parameter]) -> None:
+        """Apply a change that was accepted."""
         changes = self._changes(parameters)
         if changes:
             self.values.update(changes)

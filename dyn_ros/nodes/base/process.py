@@ -52,7 +52,7 @@ def _force_exit_after_signal(ended: threading.Event) -> None:
         os._exit(0)
 
 
-def usage(node_class: Any, name: str) -> str:
+def help_text(node_class: Any, name: str) -> str:
     """Return the text of `--help`."""
     lines = [
         f"usage: ros2 run dyn_ros {name}_node [--ros-args -p parameter:=value ...]",
@@ -64,15 +64,15 @@ def usage(node_class: Any, name: str) -> str:
     width = max(len(spec.name) for spec in specs) + 2
     lines += [
         "parameters:",
-        *(f"  {spec.name:{width}}{spec.description} {spec.allowed()}" for spec in specs),
+        *(f"  {spec.name:{width}}{spec.description} {spec.describe_values()}" for spec in specs),
     ]
     return "\n".join(lines)
 
 
-def run(node_class: Any, name: str, args: Sequence[str] | None = None) -> int:
+def run_node(node_class: Any, name: str, args: Sequence[str] | None = None) -> int:
     """Run a subclass of `BaseNode` until it is asked to shut down; return the exit code."""
     if not {"-h", "--help"}.isdisjoint(sys.argv[1:] if args is None else args):
-        print(usage(node_class, name))
+        print(help_text(node_class, name))
         return 0
     node: BaseNode | None = None
     is_initialized, ended = False, threading.Event()
@@ -91,7 +91,7 @@ def run(node_class: Any, name: str, args: Sequence[str] | None = None) -> int:
                 return 0  # a signal has shut rclpy down
             print(f"{name}: {error}", file=sys.stderr)
             return 1
-        _spin(node)
+        _spin_nodes(node)
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
     except Exception:
@@ -110,7 +110,8 @@ def run(node_class: Any, name: str, args: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _spin(node: BaseNode) -> None:
+def _spin_nodes(node: BaseNode) -> None:
+    """Run the callbacks of a node and its `members` until rclpy shuts down; log exceptions."""
     executor: Any
     try:  # the events executor halves the processor time
         from rclpy.experimental import EventsExecutor
@@ -140,7 +141,9 @@ def load_kernels(
     """
     started = time.monotonic()
     node.guard("diagnose", node.diagnose, "loading functions")
-    precompile = partial(dyn_ros.precompile, progress=_progress(node, started), coupled=coupled)
+    precompile = partial(
+        dyn_ros.precompile, progress=_make_progress_reporter(node, started), coupled=coupled
+    )
     compiled = precompile(names, batch=False, load=False)
     compiled += precompile(batch_names, load=False)
     compiled += precompile(
@@ -150,11 +153,11 @@ def load_kernels(
         node.get_logger().info(f"compiled in {time.monotonic() - started:.1f} s")
 
 
-def _progress(node: BaseNode, started: float) -> Callable[[int, int, str], None]:
+def _make_progress_reporter(node: BaseNode, started: float) -> Callable[[int, int, str], None]:
     """Return a function that reports the progress of compiling, at most once a second."""
     last_report = started
 
-    def progress(done: int, total: int, name: str) -> None:
+    def report_progress(done: int, total: int, name: str) -> None:
         nonlocal last_report
         if not node.context.ok():
             raise KeyboardInterrupt
@@ -171,4 +174,4 @@ def _progress(node: BaseNode, started: float) -> Callable[[int, int, str], None]
             node.get_logger().info(busy)
             node.guard("diagnose", node.diagnose, busy)
 
-    return progress
+    return report_progress

@@ -19,7 +19,7 @@ from ...states.joint_states import MAX_NAME_LISTS, Reception, abbreviate_names
 from ...states.messages import MessageCollector
 from ...states.rules import USABLE, usability
 from ..messages import message_fields
-from ..messages.serialized_messages import deserialized
+from ..messages.serialized_messages import deserialize
 from ..robot import RobotContext, SettingError, State
 from ..robot.context import UnknownPosition
 from .command_output import CommandOutput
@@ -30,7 +30,7 @@ from .lifecycle import BaseNode, parameter_description
 from .marker_output import MarkerKind, Markers
 from .node_parameters import DESCRIPTION_PARAMETERS, SPECS, Spec
 from .process import load_kernels
-from .process import run as run
+from .process import run_node as run_node
 from .rclpy_internals import defer_responses
 from .service import Service, service_callback
 
@@ -102,7 +102,7 @@ class RobotNode(BaseNode):
         self.inputs = InputTopics(self)
         super().__init__(
             name,
-            [spec for spec in self.all_specs() if not (source and spec.robot)],
+            [spec for spec in self.all_specs() if not (source and spec.rebuilds_robot)],
             listens=source is None,
             **kwargs,
         )
@@ -173,7 +173,7 @@ class RobotNode(BaseNode):
         """Reject values that do not fit the robot; build a new robot if they require one."""
         self._candidate = None
         self.inputs.check(self.required_inputs(values))
-        if any(spec.robot and spec.name in changed for spec in SPECS):
+        if any(spec.rebuilds_robot and spec.name in changed for spec in SPECS):
             self._build_candidate(values, changed)
         robot = self._candidate[0] if self._candidate else self.robot
         if robot:
@@ -236,7 +236,7 @@ class RobotNode(BaseNode):
         """Return the latest received position of each joint [rad, m], by name."""
         positions = dict(self._earlier_positions)
         for data in self._latest_joint_states.values():
-            message = deserialized(data, JointState)
+            message = deserialize(data, JointState)
             for name, position in zip(message.name, message.position):
                 if usability(position) == USABLE:
                     positions[name] = position
@@ -329,7 +329,7 @@ class RobotNode(BaseNode):
         collector = robot.collector if robot else self._collector_without_robot
         reception = collector.receive(data, lambda: self.get_clock().now().nanoseconds)
         if reception is Reception.UNREAD:
-            message = deserialized(data, JointState)
+            message = deserialize(data, JointState)
             reception = collector.joint_states(
                 message.name,
                 message.position,

@@ -54,6 +54,7 @@ def service_callback(node: Any, service: Service) -> Callable[[Any, Any], Any]:
     has_state = hasattr(service.type.Request, "state")
 
     def respond(response: Any, fill: Callable[[Any], Any]) -> Any:
+        """Call `fill(response)`; return the filled response, its future, or one with the error."""
         try:
             pending = fill(response)
             if isinstance(pending, Future):
@@ -86,6 +87,8 @@ def service_callback(node: Any, service: Service) -> Callable[[Any, Any], Any]:
 
     @functools.wraps(service.answer)
     def call(request: Any, response: Any) -> Any:
+        """Answer a request of rclpy: fill the common fields, then call `service.answer`."""
+
         def fill(response: Any) -> Pending | None:
             robot = _active_robot(node)
             if hasattr(response, "name"):
@@ -108,6 +111,7 @@ def service_callback(node: Any, service: Service) -> Callable[[Any, Any], Any]:
 
 
 def _active_robot(node: Any) -> RobotContext:
+    """Return the robot of a node; raise `Rejected` if the node is not active or has none."""
     if not node.active:
         raise Rejected(
             f"{node.get_fully_qualified_name()} is not active; run `ros2 lifecycle set "
@@ -143,6 +147,7 @@ def _request_state(
 
 
 def _latest_state(node: Any, robot: RobotContext) -> State:
+    """Return the latest state of a robot; raise `Rejected` if it is incomplete or too old."""
     collector = robot.collector
     if collector.constant:
         return State(collector.q, collector.v, 0, [])

@@ -26,15 +26,17 @@ from ..robot.support import COMPOSITE_TERMS, composite_body
 CONE_LINE_WIDTH = 0.3  # relative to the width of other lines
 
 
-def com(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
-    """Return the drawing of a ball at the center of mass."""
-    return ball_at(
+def make_com_markers(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
+    """Return the `Draw` of a ball at the center of mass."""
+    return make_ball_marker(
         style, lambda state, terms: np.array(composite_body(robot, state, terms).body.com)
     )
 
 
-def ball_at(style: MarkerStyle, read: Callable[[State, DynamicsTerms], Array | None]) -> Draw:
-    """Return the drawing of a ball at the point that `read` returns; None: no ball."""
+def make_ball_marker(
+    style: MarkerStyle, read: Callable[[State, DynamicsTerms], Array | None]
+) -> Draw:
+    """Return the `Draw` of a ball at the point that `read` returns; None: no ball."""
     balls = MarkerArrays(style, Marker.SPHERE)
 
     def draw(state: State, terms: DynamicsTerms) -> Iterable[MarkerArrays]:
@@ -48,8 +50,8 @@ def ball_at(style: MarkerStyle, read: Callable[[State, DynamicsTerms], Array | N
     return draw
 
 
-def com_projection(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
-    """Return the drawing of a disc on the ground below the center of mass, and of a line to it."""
+def make_com_projection_markers(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
+    """Return the `Draw` of a disc on the ground below the center of mass, and of a line to it."""
     discs = MarkerArrays(style, Marker.CYLINDER)
     lines = MarkerArrays(style, Marker.LINE_STRIP, "line", 2)
     up = geometry.up_direction(robot.model.gravity)
@@ -65,8 +67,8 @@ def com_projection(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
     return draw
 
 
-def subtree_com(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
-    """Return the drawing of a ball at the center of mass of each subtree."""
+def make_subtree_com_markers(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
+    """Return the `Draw` of a ball at the center of mass of each subtree."""
     model = robot.model
     with parameter_errors(f"markers.{style.name}.joints"):
         joint_indices = [model.joint_index(name) for name in style.joints]
@@ -83,8 +85,8 @@ def subtree_com(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
     return draw
 
 
-def momentum(rows: slice, node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
-    """Return the drawing of an arrow for rows of the momentum, if all velocities are known."""
+def make_momentum_markers(rows: slice, node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
+    """Return the `Draw` of an arrow for rows of the momentum, if all velocities are known."""
     arrows = MarkerArrays(style, Marker.ARROW)
 
     def draw(state: State, terms: DynamicsTerms) -> Iterable[MarkerArrays]:
@@ -98,8 +100,8 @@ def momentum(rows: slice, node: Any, robot: RobotContext, style: MarkerStyle) ->
     return draw
 
 
-def locked_inertia(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
-    """Return the drawing of the ellipsoid with the mass and inertia of the whole robot."""
+def make_locked_inertia_markers(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
+    """Return the `Draw` of the ellipsoid with the mass and inertia of the whole robot."""
     solids = MarkerArrays(style, Marker.SPHERE)
 
     def draw(state: State, terms: DynamicsTerms) -> Iterable[MarkerArrays]:
@@ -117,8 +119,8 @@ def locked_inertia(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
     return draw
 
 
-def contact_force(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
-    """Return the drawing of the wrench of the ground at each active contact frame."""
+def make_contact_force_markers(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
+    """Return the `Draw` of the wrench of the ground at each active contact frame."""
     screws = Screws(style)
 
     def draw(state: State, terms: DynamicsTerms) -> Iterable[MarkerArrays]:
@@ -126,20 +128,22 @@ def contact_force(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
         if support is None or not support.active.any():
             return screws.hide()
         ids = np.flatnonzero(support.active)
-        return screws.show(ids.tolist(), support.points[ids], support.forces[ids] / _weight(robot))
+        return screws.show(
+            ids.tolist(), support.points[ids], support.forces[ids] / _robot_weight(robot)
+        )
 
     return draw
 
 
-def _weight(robot: RobotContext) -> float:
+def _robot_weight(robot: RobotContext) -> float:
     """Return the weight of the robot [N], on Earth if there is no gravity; 1 without mass."""
     gravity = float(np.linalg.norm(robot.model.gravity))
     mass = robot.model.total_mass + robot.base.mass
     return mass * (gravity or 9.81) or 1.0
 
 
-def friction_cone(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
-    """Return the drawing of the friction cone at each active contact frame."""
+def make_friction_cone_markers(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
+    """Return the `Draw` of the friction cone at each active contact frame."""
     up = geometry.up_direction(robot.model.gravity)
     cone = geometry.cone_outline(up, style.scale, style.coefficient * style.scale)
     lines = MarkerArrays(
@@ -161,8 +165,8 @@ def friction_cone(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
     return draw
 
 
-def support_polygon(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
-    """Return the drawing of the convex hull of the active contact frames, on the ground."""
+def make_support_polygon_markers(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
+    """Return the `Draw` of the convex hull of the active contact frames, on the ground."""
     up = geometry.up_direction(robot.model.gravity)
     across = np.array([direction[0] for direction in geometry.perpendicular_vectors(up[None])]).T
     count = len(node.parameters.values["contact_frames"]) + 1
@@ -183,8 +187,8 @@ def support_polygon(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
     return draw
 
 
-def center_of_pressure(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
-    """Return the drawing of a disc at the center of pressure."""
+def make_center_of_pressure_markers(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
+    """Return the `Draw` of a disc at the center of pressure."""
     discs = MarkerArrays(style, Marker.CYLINDER)
     up = geometry.up_direction(robot.model.gravity)
     turn, widths = geometry.z_axis_quaternion(up), np.array([style.scale, style.scale, 0.0])
@@ -207,7 +211,7 @@ def _zmp_reads(values: Mapping[str, Any]) -> tuple[str, ...]:
 CENTROIDAL = (
     MarkerKind(
         "com",
-        com,
+        make_com_markers,
         "the center of mass",
         0.08,
         "Diameter [m].",
@@ -216,7 +220,7 @@ CENTROIDAL = (
     ),
     MarkerKind(
         "com_projection",
-        com_projection,
+        make_com_projection_markers,
         "the center of mass, projected onto the ground",
         0.1,
         "Diameter [m].",
@@ -226,7 +230,7 @@ CENTROIDAL = (
     ),
     MarkerKind(
         "subtree_com",
-        subtree_com,
+        make_subtree_com_markers,
         "the center of mass of each subtree",
         0.08,
         "Diameter for the total mass [m].",
@@ -237,7 +241,7 @@ CENTROIDAL = (
     ),
     MarkerKind(
         "linear_momentum",
-        partial(momentum, slice(3)),
+        partial(make_momentum_markers, slice(3)),
         "the linear momentum",
         0.05,
         "Length of 1 kg m/s [m].",
@@ -246,7 +250,7 @@ CENTROIDAL = (
     ),
     MarkerKind(
         "angular_momentum",
-        partial(momentum, slice(3, 6)),
+        partial(make_momentum_markers, slice(3, 6)),
         "the angular momentum about the center of mass",
         0.2,
         "Length of 1 kg m2/s [m].",
@@ -255,7 +259,7 @@ CENTROIDAL = (
     ),
     MarkerKind(
         "locked_inertia",
-        locked_inertia,
+        make_locked_inertia_markers,
         "the locked inertia as a homogeneous ellipsoid",
         1.0,
         "Factor of the true size.",
@@ -267,7 +271,7 @@ CENTROIDAL = (
 CONTACT = (
     MarkerKind(
         "contact_force",
-        contact_force,
+        make_contact_force_markers,
         "the force of the ground on each contact frame",
         0.4,
         "Length for the robot's weight, radius for weight times 1 m [m].",
@@ -276,7 +280,7 @@ CONTACT = (
     ),
     MarkerKind(
         "friction_cone",
-        friction_cone,
+        make_friction_cone_markers,
         "the friction cone at each contact frame",
         0.1,
         "Height [m].",
@@ -293,7 +297,7 @@ CONTACT = (
     ),
     MarkerKind(
         "support_polygon",
-        support_polygon,
+        make_support_polygon_markers,
         "the convex hull of the frames in contact",
         0.01,
         "Width of the line [m].",
@@ -302,7 +306,7 @@ CONTACT = (
     ),
     MarkerKind(
         "center_of_pressure",
-        center_of_pressure,
+        make_center_of_pressure_markers,
         "the center of pressure",
         0.05,
         "Diameter [m].",
@@ -311,7 +315,7 @@ CONTACT = (
     ),
     MarkerKind(
         "zmp",
-        lambda node, robot, style: ball_at(style, partial(node.zero_moment_point, robot)),
+        lambda node, robot, style: make_ball_marker(style, partial(node.zero_moment_point, robot)),
         "the zero moment point",
         0.03,
         "Diameter [m].",

@@ -32,10 +32,10 @@ def _torque_reads(values: Mapping[str, Any]) -> tuple[str, ...]:
     return "oMi", source
 
 
-def manipulability(
+def make_ellipsoid_marker(
     half_axes: Callable[[Array], Array], node: Any, robot: RobotContext, style: MarkerStyle
 ) -> Draw:
-    """Return the drawing of the velocity or force ellipsoid at the origin of a frame.
+    """Return the `Draw` of the velocity or force ellipsoid at the origin of a frame.
 
     `half_axes` converts the half axes of the velocity ellipsoid.
     """
@@ -53,7 +53,7 @@ def manipulability(
         return half, matrix_quaternion(axes)
 
     def draw(state: State, terms: DynamicsTerms) -> Iterable[MarkerArrays]:
-        half, turn = robot.once(
+        half, turn = robot.compute_once(
             state, f"ellipsoid of {style.frame}", lambda: velocity_ellipsoid(state)
         )
         if half[0] > 0.0:
@@ -67,8 +67,10 @@ def manipulability(
     return draw
 
 
-def wrench(topics: str, timeout: str, node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
-    """Return the drawing of received wrenches; `topics` and `timeout` are names of parameters."""
+def make_wrench_markers(
+    topics: str, timeout: str, node: Any, robot: RobotContext, style: MarkerStyle
+) -> Draw:
+    """Return the `Draw` of received wrenches; `topics` and `timeout` are names of parameters."""
     screws = Screws(style)
 
     def draw(state: State, terms: DynamicsTerms) -> Iterable[MarkerArrays]:
@@ -82,17 +84,17 @@ def wrench(topics: str, timeout: str, node: Any, robot: RobotContext, style: Mar
         oMf = terms.oMf[[wrench.frame for wrench in wrenches]]
         numbers = np.array([wrench.numbers for wrench in wrenches])
         axes = np.array([rotation(wrench.axes, terms.oMf) for wrench in wrenches])
-        return screws.show(list(latest), oMf[:, :3, 3], rotated(axes, numbers))
+        return screws.show(list(latest), oMf[:, :3, 3], rotate_vectors(axes, numbers))
 
     return draw
 
 
-def rotated(R: Array, vectors: Array) -> Array:
+def rotate_vectors(R: Array, vectors: Array) -> Array:
     """Rotate the linear and angular parts of vectors (n, 6) by R, (n, 3, 3) or (3, 3)."""
     return (R[..., None, :, :] @ vectors.reshape(-1, 2, 3, 1)).reshape(-1, 6)
 
 
-def placements_if(parameter: str) -> Callable[[Mapping[str, Any]], tuple[str, ...]]:
+def placement_reads(parameter: str) -> Callable[[Mapping[str, Any]], tuple[str, ...]]:
     """Return `MarkerKind.reads` of markers at frames, shown if a parameter is not empty."""
     return lambda values: ("oMf",) if values[parameter] else ()
 
@@ -104,7 +106,7 @@ WRENCH_SCALE = (0.01, "Length of 1 N, radius of 1 N m [m].", [0.84, 0.09, 0.6, 1
 DYNAMICS = (
     MarkerKind(
         "torque",
-        lambda node, robot, style: marker_arrays.torque(robot.model, style),
+        lambda node, robot, style: marker_arrays.make_torque_markers(robot.model, style),
         "the torque of each joint",
         0.1,
         "Radius, or length for a prismatic joint [m].",
@@ -122,7 +124,9 @@ DYNAMICS = (
     ),
     MarkerKind(
         "inertia",
-        lambda node, robot, style: marker_arrays.inertia(robot.model, style, robot.payloads),
+        lambda node, robot, style: marker_arrays.make_inertia_markers(
+            robot.model, style, robot.payloads
+        ),
         "homogeneous bodies with the mass and inertia of each body",
         1.0,
         "Factor of the true size.",
@@ -132,29 +136,29 @@ DYNAMICS = (
     ),
     MarkerKind(
         "velocity_ellipsoid",
-        partial(manipulability, lambda half: half),
+        partial(make_ellipsoid_marker, lambda half: half),
         "the frame velocities for joint velocities of norm 1",
         0.2,
         "Length of 1 m/s for 1 rad/s [m].",
         [0.0, 0.68, 0.61, 0.4],
         _FRAME_SPEC,
-        reads=placements_if("markers.velocity_ellipsoid.frame"),
+        reads=placement_reads("markers.velocity_ellipsoid.frame"),
         kernels=("frame_jacobian",),
     ),
     MarkerKind(
         "force_ellipsoid",
-        partial(manipulability, geometry.force_semi_axes),
+        partial(make_ellipsoid_marker, geometry.force_semi_axes),
         "the frame forces for joint torques of norm 1",
         0.05,
         "Length of 1 N for 1 N m [m].",
         [1.0, 0.38, 0.0, 0.4],
         _FRAME_SPEC,
-        reads=placements_if("markers.force_ellipsoid.frame"),
+        reads=placement_reads("markers.force_ellipsoid.frame"),
         kernels=("frame_jacobian",),
     ),
     MarkerKind(
         "wrench",
-        partial(wrench, "markers.wrench.topics", "markers.lifetime"),
+        partial(make_wrench_markers, "markers.wrench.topics", "markers.lifetime"),
         WRENCH_TEXT,
         *WRENCH_SCALE,
         Spec("topics", Parameter.Type.STRING_ARRAY, "Topics (geometry_msgs/WrenchStamped)."),
@@ -163,6 +167,6 @@ DYNAMICS = (
             Parameter.Type.STRING_ARRAY,
             "Frame where the wrenches of each topic act. Empty: header.frame_id.",
         ),
-        reads=placements_if("markers.wrench.topics"),
+        reads=placement_reads("markers.wrench.topics"),
     ),
 )

@@ -16,8 +16,8 @@ from ..base.node_parameters import Spec
 from ..robot import DynamicsTerms, RobotContext, State
 
 
-def external_wrench(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
-    """Return the drawing of the external wrench at the tip."""
+def make_external_wrench_markers(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
+    """Return the `Draw` of the external wrench at the tip."""
     screws = Screws(style)
 
     def draw(state: State, terms: DynamicsTerms) -> Iterable[MarkerArrays]:
@@ -31,8 +31,8 @@ def external_wrench(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
     return draw
 
 
-def contact(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
-    """Return the drawing of the force of the isolated contact."""
+def make_contact_markers(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
+    """Return the `Draw` of the force of the isolated contact."""
     arrows = MarkerArrays(style, Marker.ARROW)
 
     def draw(state: State, terms: DynamicsTerms) -> Iterable[MarkerArrays]:
@@ -47,8 +47,8 @@ def contact(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
     return draw
 
 
-def external_effort(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
-    """Return the drawing of the external effort of each joint, relative to its threshold."""
+def make_external_effort_markers(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
+    """Return the `Draw` of the external effort of each joint, relative to its threshold."""
     arrows = JointArrows(robot.model, style)
     colors = np.array([style.color, style.collision_color])
 
@@ -66,7 +66,7 @@ def external_effort(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
 OBSERVER = (
     MarkerKind(
         "external_effort",
-        external_effort,
+        make_external_effort_markers,
         "the external effort of each joint",
         0.1,
         "Radius, or length for a prismatic joint, at the threshold [m].",
@@ -82,7 +82,7 @@ OBSERVER = (
     ),
     MarkerKind(
         "external_wrench",
-        external_wrench,
+        make_external_wrench_markers,
         "the wrench at tip_frame",
         0.01,
         "Length of 1 N, radius of 1 N m [m].",
@@ -91,7 +91,7 @@ OBSERVER = (
     ),
     MarkerKind(
         "contact",
-        contact,
+        make_contact_markers,
         "the force of the contact",
         0.01,
         "Length of 1 N [m].",

@@ -17,37 +17,43 @@ from ...viewer.scene.marker_arrays import MarkerArrays, Screws
 from ..base.marker_output import Draw, MarkerKind, MarkerStyle
 from ..messages.acceleration_constraints import Constraints
 from ..robot import DynamicsTerms, RobotContext, State
-from .dynamics_markers import WRENCH_SCALE, WRENCH_TEXT, placements_if, rotated, wrench
+from .dynamics_markers import (
+    WRENCH_SCALE,
+    WRENCH_TEXT,
+    make_wrench_markers,
+    placement_reads,
+    rotate_vectors,
+)
 
 
-def constraint(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
-    """Return the drawing of the direction of each constraint."""
+def make_constraint_markers(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
+    """Return the `Draw` of the direction of each constraint."""
 
     def directions(solution: Any, groups: _FrameGroups, oMf: Array) -> tuple[list[int], Array]:
-        directions = _normalized(groups.directions(solution.constraints, oMf))
+        directions = _normalize_vectors(groups.directions(solution.constraints, oMf))
         return groups.frames, directions
 
-    return _screws(node, robot, style, directions)
+    return _make_screw_markers(node, robot, style, directions)
 
 
-def constraint_force(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
-    """Return the drawing of the constraint wrench on each frame."""
+def make_constraint_force_markers(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
+    """Return the `Draw` of the constraint wrench on each frame."""
 
     def wrenches(solution: Any, groups: _FrameGroups, oMf: Array) -> tuple[list[int], list[Array]]:
         directions = groups.directions(solution.constraints, oMf)
         forces = -solution.motion.nu[groups.order]
         return groups.unique_frames, [forces[rows] @ directions[rows] for rows in groups.slices]
 
-    return _screws(node, robot, style, wrenches)
+    return _make_screw_markers(node, robot, style, wrenches)
 
 
-def _screws(
+def _make_screw_markers(
     node: Any,
     robot: RobotContext,
     style: MarkerStyle,
     read: Callable[[Any, _FrameGroups, Array], tuple[list[int], Any]],
 ) -> Draw:
-    """Return the drawing of the vectors (n, 6) at n frames that `read` takes from a solution."""
+    """Return the `Draw` of the vectors (n, 6) at n frames that `read` takes from a solution."""
     screws, groups = Screws(style), _FrameGroups(robot.model)
 
     def draw(state: State, terms: DynamicsTerms) -> Iterable[MarkerArrays]:
@@ -78,7 +84,7 @@ class _FrameGroups:
             self._arrange(constraints)
         if self._axes is None:
             return self._directions
-        return rotated(oMf[self._axes, :3, :3], self._directions)
+        return rotate_vectors(oMf[self._axes, :3, :3], self._directions)
 
     def _arrange(self, constraints: Constraints) -> None:
         index, axes = self._model.frame_index, constraints.axes
@@ -93,7 +99,7 @@ class _FrameGroups:
         self._directions = constraints.directions.T[self.order] + 0.0
 
 
-def _normalized(vectors: Array) -> Array:
+def _normalize_vectors(vectors: Array) -> Array:
     """Scale vectors (n, 6) to norm 1, except zeros."""
     if not len(vectors):
         return vectors
@@ -115,7 +121,7 @@ def _constraint_reads(values: Mapping[str, Any]) -> tuple[str, ...]:
 VERESHCHAGIN = (
     MarkerKind(
         "constraint",
-        constraint,
+        make_constraint_markers,
         "the directions of constraints",
         0.1,
         "Length or radius [m].",
@@ -124,7 +130,7 @@ VERESHCHAGIN = (
     ),
     MarkerKind(
         "constraint_force",
-        constraint_force,
+        make_constraint_force_markers,
         "the wrench of the constraints on each frame",
         0.01,
         "Length of 1 N, radius of 1 N m [m].",
@@ -133,9 +139,9 @@ VERESHCHAGIN = (
     ),
     MarkerKind(
         "wrench",
-        partial(wrench, "wrench_topics", "input_timeout"),
+        partial(make_wrench_markers, "wrench_topics", "input_timeout"),
         WRENCH_TEXT,
         *WRENCH_SCALE,
-        reads=placements_if("wrench_topics"),
+        reads=placement_reads("wrench_topics"),
     ),
 )

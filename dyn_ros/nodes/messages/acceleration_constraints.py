@@ -32,7 +32,7 @@ class Constraints:
     axes: str | None  # link in whose axes the directions are expressed; None: the world
 
 
-def from_preset(robot: RobotContext, values: Mapping[str, Any]) -> Constraints:
+def constraints_from_preset(robot: RobotContext, values: Mapping[str, Any]) -> Constraints:
     """Return the constraints on `tip_frame` of the preset in the parameter `constraints`."""
     preset, tip_frame, axis_frame = (
         values[name] for name in ("constraints", "tip_frame", "axis_frame")
@@ -56,10 +56,10 @@ def from_preset(robot: RobotContext, values: Mapping[str, Any]) -> Constraints:
         directions[:3, :2] = _orthogonal_directions("axis", np.array(values["axis"]))
         axes = axes_link(robot, "axis_frame", axis_frame) if axis_frame else None
     m = directions.shape[1]
-    return _validate(robot, (tip_frame,) * m, directions, np.zeros(m), axes)
+    return _make_constraints(robot, (tip_frame,) * m, directions, np.zeros(m), axes)
 
 
-def from_message(robot: RobotContext, message: Any) -> Constraints:
+def constraints_from_message(robot: RobotContext, message: Any) -> Constraints:
     """Return the constraints of a dyn_ros/AccelerationConstraints."""
     axes = axes_link(robot, "header.frame_id", message.header.frame_id)
     rows, cols, data = message.directions.rows, message.directions.cols, message.directions.data
@@ -77,7 +77,7 @@ def from_message(robot: RobotContext, message: Any) -> Constraints:
         )
     if not np.isfinite(acceleration).all():
         raise Rejected(f"acceleration: expected finite numbers, got {acceleration.tolist()!r:.80}")
-    return _validate(
+    return _make_constraints(
         robot,
         frames * cols if len(frames) == 1 else frames,
         np.array(data, float).reshape(6, cols),
@@ -86,17 +86,20 @@ def from_message(robot: RobotContext, message: Any) -> Constraints:
     )
 
 
-def _validate(
+def _make_constraints(
     robot: RobotContext,
     frames: tuple[str, ...],
     directions: Array,
     acceleration: Array,
     axes: str | None,
 ) -> Constraints:
-    """Return Constraints; raise a ValueError if the engine cannot solve them at rest."""
+    """Return `Constraints`; raise a ValueError if the engine cannot solve them at rest.
+
+    `frames` (m,), `directions` (6, m), `acceleration` (m,) and `axes` are fields of `Constraints`.
+    """
     constraints = Constraints(frames, directions, acceleration, axes)
     model = robot.model
-    motion = solve(robot, model.neutral(), np.zeros(model.nv), constraints)
+    motion = solve_constraints(robot, model.neutral(), np.zeros(model.nv), constraints)
     if not np.isfinite(motion.constraint_generalized_forces).all():
         largest = max(np.abs(directions).max(initial=0.0), np.abs(acceleration).max(initial=0.0))
         raise Rejected(
@@ -105,7 +108,7 @@ def _validate(
     return constraints
 
 
-def solve(
+def solve_constraints(
     robot: RobotContext,
     q: Array,
     v: Array,
@@ -114,7 +117,10 @@ def solve(
     f_ext: Array | None = None,
     **options: Any,
 ) -> ConstrainedMotion:
-    """Return `dyn_ros.constrained_dynamics` with these constraints and options."""
+    """Return `dyn_ros.constrained_dynamics` under constraints, with further options.
+
+    `tau` (nv,) are feed-forward torques, `f_ext` (njoints, 6) external wrenches; None: zero.
+    """
     return dyn_ros.constrained_dynamics(
         robot.model,
         robot.data,
@@ -133,7 +139,11 @@ def solve(
 def achieved_acceleration(
     robot: RobotContext, q: Array, v: Array, constraints: Constraints, ddq: Array, oMf: Array
 ) -> Array:
-    """Return the classical accelerations of the frames along the directions, (m,)."""
+    """Return the classical accelerations of the constrained frames along the directions, (m,).
+
+    `ddq` (nv,) are the joint accelerations, `oMf` (nframes, 4, 4) the placements of all frames at
+    q.
+    """
     model, data = robot.model, robot.data
     axes = None if constraints.axes is None else model.frame_index(constraints.axes)
     R = rotation(axes, oMf)
@@ -148,6 +158,7 @@ def achieved_acceleration(
 
 
 def _moving_frame_names(model: Model) -> list[str]:
+    """Return the frames that a joint moves."""
     return [frame.name for frame in model.tree.frames if frame.parent >= 0]
 
 

@@ -96,6 +96,7 @@ class WrenchReader:
         return Wrench(index, None if link is None else model.frame_index(link), numbers, None)
 
     def _frame_in_header(self, robot: RobotContext, name: str) -> str:
+        """Return the frame in a header; raise `Rejected` if it is the world."""
         if name not in robot.model.frame_names and name in world_names(robot):
             raise Rejected(
                 f"header.frame_id: {name!r:.80} is the world, which specifies axes, but "
@@ -105,8 +106,14 @@ class WrenchReader:
         return name
 
 
-def frames_of(field: str, frames: Sequence[str], items: str, count: int) -> Sequence[str]:
-    """Return the frame of each of `count` wrenches or topics; empty: the frame in the header."""
+def frame_names_of_wrenches(
+    field: str, frames: Sequence[str], items: str, count: int
+) -> Sequence[str]:
+    """Return the frame of each of `count` wrenches or topics; empty: the frame in the header.
+
+    Raises `Rejected` if `frames` has another length; `field` and `items` name the frames and the
+    wrenches or topics in the error message.
+    """
     if len(frames) not in (0, count):
         raise Rejected(
             f"{field}: expected one name for each of the {count} {items}, or none, "
@@ -139,7 +146,9 @@ def _joint_forces(model: Model, wrench: Wrench, oMf: Array) -> Array:
 def requested_forces(robot: RobotContext, request: Any, q: Array) -> Array | None:
     """Return `f_ext` of the wrenches in a request; None if there are none."""
     messages = request.wrenches
-    frames = frames_of("wrench_frame", request.wrench_frame, "wrenches", len(messages))
+    frames = frame_names_of_wrenches(
+        "wrench_frame", request.wrench_frame, "wrenches", len(messages)
+    )
     return external_forces(
         robot,
         [

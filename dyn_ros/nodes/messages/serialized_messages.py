@@ -27,7 +27,7 @@ _VARYING_MARKER_FIELDS = frozenset(
 _INTEGERS, _FLOATS, _DOUBLES = (DTYPES[name] for name in ("int32", "float32", "float64"))
 
 
-def deserialized(data: bytes, message_type: Any) -> Any:
+def deserialize(data: bytes, message_type: Any) -> Any:
     """Return the message in serialized data; raise a ValueError if there is none."""
     try:
         return deserialize_message(data, message_type)
@@ -79,7 +79,8 @@ class _JointStatePattern(MessagePattern[JointStateFields]):
 
 
 def _joint_state_fields(data: bytes) -> JointStateFields:
-    message = deserialized(data, JointState)
+    """Return the fields of a serialized JointState, deserialized by rclpy."""
+    message = deserialize(data, JointState)
     stamp = message.header.stamp
     return JointStateFields(
         stamp.sec * 1_000_000_000 + stamp.nanosec,
@@ -91,7 +92,7 @@ def _joint_state_fields(data: bytes) -> JointStateFields:
 def marker_array_reader() -> PatternReader[Any]:
     """Return a reader of the serialized MarkerArrays of one topic, as objects with `markers`."""
     return PatternReader(
-        lambda data: deserialized(data, MarkerArray),
+        lambda data: deserialize(data, MarkerArray),
         lambda data, array: _MarkersPattern(data, array.markers),
     )
 
@@ -119,6 +120,7 @@ class _MarkersPattern(MessagePattern[Any]):
         return SimpleNamespace(markers=list(self._read(data)))
 
     def _read(self, data: bytes) -> Iterator[PlainMarker]:
+        """Yield the markers in data that have the pattern."""
         body = data[len(PLAIN_ENCAPSULATION) :]  # a copy, to align the doubles
         integers, floats = (
             np.frombuffer(body, dtype, len(body) // 4) for dtype in (_INTEGERS, _FLOATS)
@@ -151,5 +153,6 @@ class _MarkersPattern(MessagePattern[Any]):
 
 
 def _header(frame: str, sec: int, nanosec: int) -> SimpleNamespace:
+    """Return a header as an object, from the numbers of its stamp."""
     stamp = SimpleNamespace(sec=sec, nanosec=nanosec & 0xFFFFFFFF)  # it is unsigned
     return SimpleNamespace(frame_id=frame, stamp=stamp)

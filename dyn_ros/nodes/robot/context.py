@@ -83,7 +83,9 @@ def once_per_state(method: Method) -> Method:
 
     @functools.wraps(method)
     def cached(self: Any, robot: RobotContext, state: State, *arguments: Any) -> Any:
-        return robot.once(state, method.__name__, lambda: method(self, robot, state, *arguments))
+        return robot.compute_once(
+            state, method.__name__, lambda: method(self, robot, state, *arguments)
+        )
 
     return cast(Method, cached)
 
@@ -173,8 +175,8 @@ class RobotContext:
         if names:
             dyn_ros.all_terms(self.model, self.data, state.q, state.v, only=names)
 
-    def once(self, state: State, name: str, compute: Callable[[], Result]) -> Result:
-        """Return `compute()`, cached for the latest state by name."""
+    def compute_once(self, state: State, name: str, compute: Callable[[], Result]) -> Result:
+        """Return `compute()`, called once for each state; `name` is the key of its result."""
         if self._cached_state is not state:
             self._cached_state, self._cache = state, {}
         if name not in self._cache:
@@ -198,6 +200,7 @@ class RobotContext:
         self._payloads_changed()
 
     def _payloads_changed(self) -> None:
+        """Count the change and discard the body of the base."""
         self.payload_changes += 1
         self._base = None
 

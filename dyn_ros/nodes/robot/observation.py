@@ -122,6 +122,7 @@ class Observation(RobotObserver):
             self._report_faults()
 
     def _report_faults(self) -> None:
+        """Update `faults`, and log the new ones."""
         faults = {(fault.joint, fault.kind): fault.message for fault in self._monitor.faults}
         for key in faults.keys() - self.faults.keys():
             self._notify(faults[key])
@@ -142,11 +143,13 @@ class Observation(RobotObserver):
         return ""
 
     def interruption(self, stamp: int) -> str:
+        """Return why the observer must restart at a stamp [ns], or an empty string."""
         if self._running and self._payload_changes != self.robot.payload_changes:
             return "the payload has changed"
         return super().interruption(stamp)
 
     def _compare_with_thresholds(self, stamp: int) -> None:
+        """Update `exceeded`, `collision` and the stamp of its last change."""
         self.exceeded = self.thresholds.exceeded(self.external, self.speed)
         collision = bool(self.exceeded.any())
         if collision != self.collision or self._change_stamp is None:

@@ -38,12 +38,15 @@ class CompositeBody(NamedTuple):
 
 def composite_body(robot: RobotContext, state: State, terms: DynamicsTerms) -> CompositeBody:
     """Return the robot as one body, cached for the latest state."""
-    return robot.once(state, "composite body", lambda: _compute_composite_body(robot, state, terms))
+    return robot.compute_once(
+        state, "composite body", lambda: _compute_composite_body(robot, state, terms)
+    )
 
 
 def _compute_composite_body(
     robot: RobotContext, state: State, terms: DynamicsTerms
 ) -> CompositeBody:
+    """Join the moving links and the fixed base; raise `Rejected` if numbers are too large."""
     moving = Body.of_links(terms.Ig, terms.com)
     if not math.isfinite(moving.mass + sum(moving.com) + sum(moving.rotational)):
         raise Rejected(TOO_LARGE)
@@ -70,7 +73,7 @@ class ContactFrames(NamedTuple):
     contacts: list[Contact]
 
     @classmethod
-    def of(cls, robot: RobotContext, values: Mapping[str, Any]) -> ContactFrames:
+    def from_parameters(cls, robot: RobotContext, values: Mapping[str, Any]) -> ContactFrames:
         """Return the frames in the parameters; raise a ValueError that names the parameter."""
         frames: Sequence[str] = values["contact_frames"]
         repeated = find_duplicates(frames)
@@ -85,7 +88,7 @@ class ContactFrames(NamedTuple):
         return cls([robot.model.frame_index(frame) for frame in frames], contacts)
 
 
-def support(
+def compute_support(
     robot: RobotContext,
     state: State,
     terms: DynamicsTerms,
@@ -93,7 +96,11 @@ def support(
     active: Array,
     values: Mapping[str, Any],
 ) -> Support | None:
-    """Return the forces on the active feet; None if an input is missing in the state."""
+    """Return the forces on the active feet; None if an input is missing in the state.
+
+    `active` (n,) is True for each of the n `feet` in contact; `values` are the node's parameters.
+    Raises `Rejected` if numbers are too large.
+    """
     contacts = [contact for contact, is_active in zip(feet.contacts, active) if is_active]
     result = _solve_forces(robot, state, values["acceleration_source"], contacts)
     if result is None:
@@ -117,7 +124,11 @@ def _solve_forces(
     source: str,
     contacts: Sequence[Contact],
 ) -> tuple[Array | None, dyn_ros.ContactForces, float] | None:
-    """Return acceleration, forces and residual; None if an input is missing in the state."""
+    """Return accelerations (nv,), contact forces and residual; None if an input is missing.
+
+    Accelerations are None if they are unknown; unknown velocities and accelerations count as zero.
+    `source` is the parameter acceleration_source.
+    """
     model, data, q, v, tau = robot.model, robot.data, state.q, state.v, state.effort
     if tau is None:
         return None
@@ -135,7 +146,7 @@ def _solve_forces(
 
 
 def support_reads(values: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names of what `support` reads, as in `Output.reads`."""
+    """Return the names of what `compute_support` reads, as in `Output.reads`."""
     if not values["contact_frames"]:
         return ()
     if values["acceleration_source"] == "finite_difference":

@@ -43,6 +43,7 @@ def requested_contacts(messages: Sequence[ContactMessage]) -> list[Contact]:
 
 
 def _requested_contact(index: int, message: ContactMessage) -> Contact:
+    """Return the contact of a message, the one at an index of the request."""
     name = message.name or message.frame
     with parameter_errors(f"contacts[{index}] ({name!r:.80})"):
         return Contact(
@@ -59,6 +60,7 @@ def _requested_contact(index: int, message: ContactMessage) -> Contact:
 
 
 def _read_placement(field: str, pose: Pose) -> SE3:
+    """Return the SE3 of a pose; raise `Rejected` if it is not finite or not normalized."""
     *_, qx, qy, qz, qw = numbers = message_fields.pose_numbers(pose)
     norm = math.hypot(qx, qy, qz, qw)
     if not all(map(math.isfinite, numbers)):
@@ -104,6 +106,7 @@ def _force_frame(robot: RobotContext, contact: Contact, oMf: Array) -> tuple[str
 def _contact_force_message(
     frame_id: str, point: Array, R: Array, contact: Contact, force: Array, header: Header
 ) -> ContactForce:
+    """Return the message of a contact force (3,) or (6,), turned by R to the axes of `frame_id`."""
     message = ContactForce(name=str(contact.name), active=True)
     message.header.stamp, message.header.frame_id = header.stamp, frame_id
     vectors = R @ force.reshape(-1, 3, 1)
@@ -155,6 +158,7 @@ def get_impulse(robot: RobotContext, request: Any, response: Any, state: State) 
 
 
 def _set_rank_and_residual(response: Any, forces: ContactForces) -> None:
+    """Set the rank and the residual of contact forces in a response."""
     response.rank = forces.rank
     [response.residual] = arrays.to_float64_field(np.array([forces.residual]))
 

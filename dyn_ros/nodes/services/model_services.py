@@ -45,6 +45,7 @@ def get_model(robot: RobotContext, request: Any, response: Any) -> None:
 
 
 def _joint_message(model: Model, joint: Joint, link: str) -> JointModel:
+    """Return the JointModel of a joint, whose child is a link."""
     message = JointModel(
         name=joint.name,
         type=joint.kind,
@@ -69,6 +70,7 @@ def _joint_message(model: Model, joint: Joint, link: str) -> JointModel:
 
 
 def _frame_message(model: Model, index: int) -> FrameModel:
+    """Return the FrameModel of a frame with an index."""
     frame = model.tree.frames[index]
     kind = "link" if frame.kind == "body" else frame.kind
     message = FrameModel(
@@ -108,6 +110,7 @@ def _payload_message(
     com: Sequence[float],
     inertia: Sequence[Sequence[float]],
 ) -> Payload:
+    """Return the Payload of a body at a frame; the inertia (3, 3) is about its com (3,)."""
     message = Payload(name=name, applied=applied)
     message.inertia.header.frame_id = frame
     body = message.inertia.inertia
@@ -118,6 +121,7 @@ def _payload_message(
 
 
 def _joint_name(model: Model, joint: int) -> str:
+    """Return the name of the joint with an index; empty for the base, -1."""
     return model.joint_names[joint] if joint >= 0 else ""
 
 
@@ -147,6 +151,7 @@ def clear_payload(robot: RobotContext, request: Any, response: Any) -> None:
 
 
 def _report_payloads(robot: RobotContext, response: Any) -> None:
+    """Set the names of all payloads and the total mass in a response."""
     response.payloads = list(robot.payloads)
     response.total_mass = robot.model.total_mass
 

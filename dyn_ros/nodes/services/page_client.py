@@ -89,6 +89,7 @@ class PageClient(BaseNode):
         self._estimate.call_async(request).add_done_callback(done)
 
     def _show_estimate(self, touch: TouchTab, response: EstimatePayload.Response) -> None:
+        """Show a response of ~/estimate_payload on the page."""
         self._applied = self._applied or response.applied
         text = response.message
         if response.success:

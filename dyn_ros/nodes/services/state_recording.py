@@ -105,7 +105,7 @@ class StateRecording:
         )
 
     def begin(self, task: Task, now: float, max_gap: float = math.inf) -> Pending:
-        """Start a request at a time [s]; return its future response.
+        """Start a request at a time [s] of a steady clock; return its future response.
 
         An earlier request to the same service ends, since its client may have died. While another
         service records, the request is `Rejected`.
@@ -142,6 +142,7 @@ class StateRecording:
             self.abort(reason or "no states arrive")
 
     def _finish(self, job: Future[Any]) -> None:
+        """End the request; its response is filled from the result of a job."""
         task, pending = self._task, self._pending
         assert task is not None
         self._task = self._job = None

@@ -373,7 +373,7 @@ class _JointAxes:
         return X[:, :3, 3], X[:, :3, :3] @ self._bases
 
 
-def torque(model: Model, appearance: Any) -> Draw:
+def make_torque_markers(model: Model, appearance: Any) -> Draw:
     """Return a function that draws the torque of each joint as an arrow about or along its axis.
 
     The size of an arrow is the square root of the load, so that small torques can be read.
@@ -406,7 +406,7 @@ def _select_torques(source: str, state: Any, terms: Any) -> Array | None:
     return None if state.v is None else terms.nle
 
 
-def inertia(model: Model, appearance: Any, payloads: Mapping[str, Any]) -> Draw:
+def make_inertia_markers(model: Model, appearance: Any, payloads: Mapping[str, Any]) -> Draw:
     """Return a function that draws the body of each joint, and the base link of a fixed base.
 
     Each is the homogeneous ellipsoid or box with the same mass and inertia; `appearance` also has

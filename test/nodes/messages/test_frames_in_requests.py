@@ -17,9 +17,9 @@ from dyn_ros.msg import AccelerationConstraints, ReferenceFrame
 from dyn_ros.nodes.base.input_topics import InputTopic, wrench_subscriptions
 from dyn_ros.nodes.messages.acceleration_constraints import (
     achieved_acceleration,
-    from_message,
-    from_preset,
-    solve,
+    constraints_from_message,
+    constraints_from_preset,
+    solve_constraints,
 )
 from dyn_ros.nodes.messages.frame_ids import (
     WrenchReader,
@@ -224,8 +224,8 @@ def test_constraints_in_any_axes_of_any_norm_are_achieved(make):
     joint = next(frame.name for frame in model.tree.frames[::-1] if frame.kind == "joint")
     fixed = next(frame.name for frame in model.tree.frames[::-1] if frame.kind == "fixed_joint")
     for axes in (joint, fixed, coinciding_link(model, joint), robot.world_frame, "world"):
-        given = from_message(robot, constraints(axes, frames, directions, desired))
-        motion = solve(robot, q, v, given)
+        given = constraints_from_message(robot, constraints(axes, frames, directions, desired))
+        motion = solve_constraints(robot, q, v, given)
         assert motion.rank == 4
         ddq = motion.ddq.copy()
         peer.close(achieved_acceleration(robot, q, v, given, ddq, placed), desired, 1e-9)
@@ -240,8 +240,10 @@ def test_a_column_of_zeros_is_inactive_and_a_contradiction_is_seen():
     own, q, v = arm()
     directions = np.zeros((6, 3))
     directions[2, 0] = directions[2, 2] = 2.0
-    given = from_message(own.robot, constraints("world", ["tool0"], directions, [1.0, 5.0, 3.0]))
-    motion = solve(own.robot, q, v, given)
+    given = constraints_from_message(
+        own.robot, constraints("world", ["tool0"], directions, [1.0, 5.0, 3.0])
+    )
+    motion = solve_constraints(own.robot, q, v, given)
     assert motion.rank == 1 and motion.nu[1] == 0.0
     oMf = dyn_ros.frame_placements(own.robot.model, own.robot.data, q)
     achieved = achieved_acceleration(own.robot, q, v, given, motion.ddq.copy(), oMf)
@@ -260,12 +262,12 @@ def test_the_axis_of_a_preset_is_in_the_axes_of_any_frame(axis_frame, link):
         "axis": [0.0, 0.0, 2.0],
         "axis_frame": axis_frame,
     }
-    given = from_preset(own.robot, values)
+    given = constraints_from_preset(own.robot, values)
     assert given.axes == link
     assert given.directions.shape == (6, 5)
     peer.close(given.directions[:3].T @ [0.0, 0.0, 1.0], np.zeros(5), 1e-15, scale=1.0)
     for preset, m in (("hold_pose", 6), ("hold_position", 3), ("keep_upright", 2)):
-        given = from_preset(own.robot, {**values, "constraints": preset})
+        given = constraints_from_preset(own.robot, {**values, "constraints": preset})
         assert given.directions.shape == (6, m)
         peer.close(np.linalg.norm(given.directions, axis=0), np.ones(m), 1e-15)
 
