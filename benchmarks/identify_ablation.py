@@ -165,11 +165,13 @@ HEURISTICS: dict[str, Heuristic] = {
     "outliers count less": Heuristic(
         ("numerics.MAX_ROUNDS",),
         {
-            "least_squares.Problem._without_outliers": lambda self, sums, rows, length, first, _: (
-                sums,
-                first,
-                0.0,
-                np.full(len(first.noise), np.inf),
+            "least_squares.Estimator._downweight_outliers": (
+                lambda self, sums, rows, length, first, _: (
+                    sums,
+                    first,
+                    0.0,
+                    np.full(len(first.noise), np.inf),
+                )
             )
         },
     ),
@@ -194,8 +196,8 @@ HEURISTICS: dict[str, Heuristic] = {
     "wider intervals for two or three recordings": Heuristic(
         ("equation_sums._MIN_RECORDINGS",),
         {
-            "equation_sums._variance_ratio": lambda covariance, variance, sizes, kinds, n: np.ones(
-                len(kinds)
+            "equation_sums._variance_ratio": lambda covariance, variance, sizes, numbers, n: (
+                np.ones(len(numbers))
             )
         },
     ),
@@ -832,13 +834,13 @@ def memoized(function: Callable[..., Any]) -> Callable[..., Any]:
     """Cache base parameters, which do not change from recording to recording."""
     cache: dict[Any, Any] = {}
 
-    def structure(unknowns: Any, seed: int = 0) -> Any:
+    def find_base_parameters(unknowns: Any, seed: int = 0) -> Any:
         key = unknowns.model.name, unknowns.model.nv, unknowns.features, unknowns.active.tobytes()
         if key not in cache:
             cache[key] = function(unknowns, seed)
         return cache[key]
 
-    return structure
+    return find_base_parameters
 
 
 # --- thresholds
@@ -1045,7 +1047,7 @@ def main() -> None:
         return
     from dyn_ros.identification import solution
 
-    solution.structure = memoized(solution.structure)  # type: ignore[assignment]
+    solution.find_base_parameters = memoized(solution.find_base_parameters)  # type: ignore[assignment]
     names = tuple(variants())[1:]
     tasks = [
         (

@@ -184,7 +184,7 @@ def _run_identification(
 ) -> tuple[Identification, GainEstimate | None]:
     """Identify the robot; return the result, and the gains if they were estimated."""
     from ..identification.identify_options import IdentifyOptions
-    from ..logs.identification import identify_recordings
+    from ..logs.identify_recordings import identify_recordings
     from ..recordings.formats.sources import find_recordings
 
     paths, terms = find_recordings(options.recordings), options.friction_terms
@@ -357,7 +357,7 @@ def _write_results(
 ) -> None:
     """Write the description, the drives and the report, as the options require."""
     if options.output:
-        from ..identification.locking import with_drives
+        from ..identification.locking import copy_drives
 
         description = arguments.robot_text(options)
         if options.robot.is_file() and description == options.source:
@@ -366,7 +366,7 @@ def _write_results(
             text = write_urdf(description, result.identified)
             options.output.write_bytes(text.encode(encoding_of(text.encode())))
         drives = options.output.with_suffix(".drives.yaml")
-        save_drives(with_drives(model, result.identified), drives)
+        save_drives(copy_drives(model, result.identified), drives)
         print(f"wrote {options.output}, and {drives} with what a URDF cannot express")
     if options.report:
         from ..identification.report import write_report

@@ -192,12 +192,12 @@ def base_parameters(
     >>> len(base.names)
     43
     """
-    return structure(
+    return find_base_parameters(
         Unknowns(require_model(model), FEATURES[not armature : 1 + 3 * friction]), seed
     )
 
 
-def structure(unknowns: Unknowns, seed: int = 0) -> BaseParameters:
+def find_base_parameters(unknowns: Unknowns, seed: int = 0) -> BaseParameters:
     """Compute the combinations of the active parameters that random motions determine."""
     W = random_regressor(unknowns, np.random.default_rng(seed))
     independent, matrix, condition = independent_columns(W, unknowns.order)

@@ -68,7 +68,10 @@ def add_sums(a: Any, b: Any) -> Any:
 
 
 def add_rows(sums: Equations, W: Array, y: Array, w: Array) -> None:
-    """Add dense rows W (B, nv, c), with torques y and weights w (B, nv), to sums in place."""
+    """Add dense rows W (B, nv, c), with torques y and weights w (B, nv), to ``sums`` in place.
+
+    ``sums.weight`` does not change.
+    """
     for k in range(W.shape[1]):
         root = np.sqrt(w[:, k])
         rows = root[:, None] * W[:, k]
@@ -82,7 +85,7 @@ def remaining_noise(eliminations: Array) -> Array:
     return np.sqrt(np.maximum(np.einsum("bii->bi", eliminations), 1e-3))
 
 
-def eliminations(
+def contact_eliminations(
     model: Model,
     data: Data,
     samples: Samples,
@@ -125,19 +128,19 @@ def recording_conditions(
     model: Model, samples: Samples, terms: FrictionTerms, contact_dimension: int
 ) -> Conditions:
     """Return the conditions of a recording, as if reversals did not matter."""
-    actuated, v = (
+    has_coordinate, v = (
         has_single_coordinate(model),
         samples.v[evenly_spaced(len(samples), STATISTICS_SAMPLES)],
     )
     max_speed = np.quantile(np.abs(model.drives.motor_velocity(v)), 0.99, axis=0)
     # a sensor that does not work reports a constant
-    measured = (np.ptp(model.drives.to_motors(samples.tau), axis=0) > 0.0) | ~actuated
+    measured = (np.ptp(model.drives.to_motors(samples.tau), axis=0) > 0.0) | ~has_coordinate
     scale = np.ones(model.nv)
     if samples.contacts:  # RMS torques of the description
         subset = samples.take(evenly_spaced(len(samples), REGRESSION_SAMPLES))
         torque = rnea(model, Data(model), subset.q, subset.v, subset.a)
         scale = np.sqrt((torque**2).mean(axis=0)) + 1e-6
-    threshold = np.where(actuated, np.maximum(REST_SPEED_RATIO * max_speed, MIN_SPEED), 0.0)
+    threshold = np.where(has_coordinate, np.maximum(REST_SPEED_RATIO * max_speed, MIN_SPEED), 0.0)
     return Conditions(terms, contact_dimension, threshold, measured, scale)
 
 
@@ -213,8 +216,13 @@ class Stretches:
         """Return the contributions at an estimate that differs by ``change`` (b,)."""
         return dataclasses.replace(self, scores=self.scores - self.H[..., : len(change)] @ change)
 
-    def covariance(self, inverse: Array, sizes: Array, kinds: np.ndarray) -> tuple[Array, int]:
-        """Return the ``jackknife`` of the b base parameters and the m scales of friction."""
+    def covariance(
+        self, inverse: Array, sizes: Array, feature_numbers: np.ndarray
+    ) -> tuple[Array, int]:
+        """Return the `jackknife` of the b base parameters and the m scales of friction.
+
+        ``inverse`` (b, b), ``sizes`` (b,) and ``feature_numbers`` (b,) are of base parameters.
+        """
         scale_count = self.H.shape[1] - len(sizes)
         inverse = bordered_inverse(inverse, self.H.sum(axis=0))
         _, first, counts = np.unique(self.recording, return_index=True, return_counts=True)
@@ -228,7 +236,7 @@ class Stretches:
             merged.H.reshape(*shape, len(inverse)),
             inverse,
             np.append(sizes, np.zeros(scale_count)),
-            np.append(kinds, np.full(scale_count, -1)),
+            np.append(feature_numbers, np.full(scale_count, -1)),
         )
 
 
@@ -237,7 +245,7 @@ def jackknife(
     H: Array,
     inverse: Array,
     sizes: Array | None = None,
-    kinds: np.ndarray | None = None,
+    feature_numbers: np.ndarray | None = None,
 ) -> tuple[Array, int]:
     """Return the covariance (b, b) of an estimate by leaving out stretches, and their number.
 
@@ -245,10 +253,10 @@ def jackknife(
     equations of each stretch, ``inverse`` (b, b) the inverse of their sum. Adjacent stretches with
     correlated errors are merged (Flyvbjerg and Petersen 1989), and so are all stretches of a
     recording if errors differ more between recordings than within them, as when friction changes.
-    Two or three recordings only determine one scale of this change for all parameters of one of
-    the ``kinds`` (b,), which are positive for friction (Birge 1932): a common factor, or a fraction
-    of their ``sizes`` (b,). Each recording propagates its share of the change to all parameters.
-    Parameters of other kinds are widened by the variance that remains.
+    Two or three recordings only determine one scale of this change for all parameters with one of
+    the ``feature_numbers`` (b,), which are positive for friction (Birge 1932): a common factor, or
+    a fraction of their ``sizes`` (b,). Each recording propagates its share of the change to all
+    parameters. Other parameters are widened by the variance that remains.
     """
     scale = np.sqrt(np.maximum(np.diag(inverse), 1e-300))
     squares, vectors = np.linalg.eigh(inverse / scale / scale[:, None])
@@ -275,20 +283,24 @@ def jackknife(
         changes = recording_changes
     changes = changes.reshape(-1, len(F))
     covariance: Array = changes.T @ changes * (1.0 - 1.0 / len(changes))
-    if sizes is not None and kinds is not None and 1 < len(recording_changes) < _MIN_RECORDINGS:
+    if (
+        sizes is not None
+        and feature_numbers is not None
+        and 1 < len(recording_changes) < _MIN_RECORDINGS
+    ):
         F_inverse = vectors.T / scale / np.where(roots > 0.0, roots, np.inf)[:, None]
         covariance = _add_recording_variance(
             covariance,
             _jackknife_variance(recording_changes),
             F @ H.sum(axis=1) @ F_inverse,
             sizes,
-            kinds,
+            feature_numbers,
         )
     return covariance, len(changes)
 
 
 def _add_recording_variance(
-    covariance: Array, variance: Array, shares: Array, sizes: Array, kinds: np.ndarray
+    covariance: Array, variance: Array, shares: Array, sizes: Array, feature_numbers: np.ndarray
 ) -> Array:
     """Add to a covariance what changes between two or three recordings.
 
@@ -296,33 +308,45 @@ def _add_recording_variance(
     parameters of each recording to the estimate.
     """
     count = len(shares)
-    factor = np.where(kinds > 0, _variance_ratio(covariance, variance, sizes, kinds, count), 1.0)
+    factor = np.where(
+        feature_numbers > 0,
+        _variance_ratio(covariance, variance, sizes, feature_numbers, count),
+        1.0,
+    )
     friction_shares = shares * np.sqrt(count * (factor - 1.0))
     covariance = covariance + (friction_shares @ covariance @ friction_shares.swapaxes(1, 2)).sum(
         axis=0
     )
-    factor = np.where(kinds > 0, 1.0, _variance_ratio(covariance, variance, sizes, kinds, count))
+    factor = np.where(
+        feature_numbers > 0,
+        1.0,
+        _variance_ratio(covariance, variance, sizes, feature_numbers, count),
+    )
     return covariance * np.sqrt(factor[:, None] * factor)
 
 
 def _variance_ratio(
-    covariance: Array, variance: Array, sizes: Array, kinds: np.ndarray, count: int
+    covariance: Array, variance: Array, sizes: Array, feature_numbers: np.ndarray, count: int
 ) -> Array:
     """Return the ratio of the variance between recordings to the covariance's diagonal, (b,).
 
-    Parameters of a kind share one ratio, or their change is a common fraction of their sizes.
+    Parameters with the same feature number share one ratio, or their change is a common fraction
+    of their sizes.
     """
-    sampling_variance, factor = np.maximum(np.diag(covariance), 1e-300), np.ones(len(kinds))
-    for is_kind in (kinds == kind for kind in np.unique(kinds)):
-        relative_change = (variance[is_kind] - sampling_variance[is_kind]).sum() / (
-            float(np.sum(sizes[is_kind] ** 2)) or 1.0
+    sampling_variance, factor = (
+        np.maximum(np.diag(covariance), 1e-300),
+        np.ones(len(feature_numbers)),
+    )
+    for mask in (feature_numbers == number for number in np.unique(feature_numbers)):
+        relative_change = (variance[mask] - sampling_variance[mask]).sum() / (
+            float(np.sum(sizes[mask] ** 2)) or 1.0
         )
         ratio = np.maximum(
-            np.mean(variance[is_kind] / sampling_variance[is_kind]),
-            1.0 + relative_change * sizes[is_kind] ** 2 / sampling_variance[is_kind],
+            np.mean(variance[mask] / sampling_variance[mask]),
+            1.0 + relative_change * sizes[mask] ** 2 / sampling_variance[mask],
         )
-        t = stdtrit((count - 1) * is_kind.sum(), 0.975) / ndtri(0.975)  # Student's t: few numbers
-        factor[is_kind] = np.where(ratio > 1.0, t**2 * ratio, 1.0)
+        t = stdtrit((count - 1) * mask.sum(), 0.975) / ndtri(0.975)  # Student's t: few numbers
+        factor[mask] = np.where(ratio > 1.0, t**2 * ratio, 1.0)
     return factor
 
 

@@ -17,14 +17,14 @@ from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.kernel.validation import require_model
 from ..engine.model import Model
-from .base_parameters import Unknowns, expand_features, structure
+from .base_parameters import Unknowns, expand_features, find_base_parameters
 from .equation_sums import jackknife
 from .friction_terms import choose_terms, friction_directions, measured_joints
 from .identify_options import IdentifyOptions
 from .motion.filtering import REST_SPEED_RATIO
 from .motion.numerics import FOLDS, REGRESSION_SAMPLES, ROUNDOFF
 from .payload import payload_columns
-from .physical import decompose
+from .physical import invert_scaled
 from .samples import Samples
 
 _STRETCH_COUNT = 2 * FOLDS  # stretches of a recording, whose scatter gives the intervals
@@ -199,7 +199,7 @@ class _GainProblem:
                 "recordings; record the same motion with and without the load, with "
                 "measured efforts"
             )
-        base = structure(Unknowns(model, ("armature",)))
+        base = find_base_parameters(Unknowns(model, ("armature",)))
         self.independent = base.independent
         unloaded = Samples.concatenate(list(subsets[: len(free)]))
         self.terms = choose_terms(model, unloaded, np.full(model.nv, np.inf), IdentifyOptions.huber)
@@ -425,7 +425,7 @@ class _GainProblem:
         H = squares.sum(axis=(0, 1))
         H[count + self.base_count :, count + self.base_count :] += np.diag(prior)
         scale = 1.0 / np.sqrt(np.maximum(np.diag(H), 1e-300))
-        F, d, _ = decompose(H, scale)
+        F, d, _ = invert_scaled(H, scale)
         covariance, stretch_count = jackknife(scores, squares, F * d @ F.T)
         half_width = float(stdtrit(stretch_count - 1, 0.975)) * np.sqrt(np.diag(covariance)[:count])
         return self._gain_estimate(c, half_width, x, error)

@@ -13,8 +13,8 @@ from ..recordings.options import accept_options
 from .identify_options import IdentifyOptions
 from .result import Identification
 from .samples import Samples
-from .solution import Solution, solve
-from .torque_equations import Progress
+from .solution import Solution, estimate_parameters
+from .torque_equations import StageProgress
 
 
 @accept_options(IdentifyOptions)
@@ -22,7 +22,7 @@ def identify(
     model: Model,
     samples: Samples | Sequence[Samples],
     *,
-    progress: Progress | None = None,
+    progress: StageProgress | None = None,
     **options: Any,
 ) -> Identification:
     """Estimate the parameters of a robot from measured torques.
@@ -67,16 +67,21 @@ def identify(
     >>> bool(abs(predicted - result.samples.tau).max() < 0.05)
     True
     """
-    began = time.perf_counter()
+    start_time = time.perf_counter()
     progress = progress or (lambda done, what: None)
-    result = make_result(solve(model, samples, IdentifyOptions(**options), progress), began)
+    result = estimate_intervals(
+        estimate_parameters(model, samples, IdentifyOptions(**options), progress), start_time
+    )
     progress(1.0, "done")
     return result
 
 
-def make_result(solution: Solution, began: float) -> Identification:
-    """Return the result of samples in memory; ``began`` is a time of `time.perf_counter`."""
-    covariance, count = solution.problem.covariance(solution.equations, solution.fit)
-    return solution.identification(
-        covariance, count, len(solution.samples), time.perf_counter() - began
+def estimate_intervals(solution: Solution, start_time: float) -> Identification:
+    """Return the result of samples in memory, with intervals from stretches of them.
+
+    ``start_time`` is of `time.perf_counter`.
+    """
+    covariance, count = solution.estimator.covariance(solution.equations, solution.fit)
+    return solution.to_identification(
+        covariance, count, len(solution.samples), time.perf_counter() - start_time
     )

@@ -33,7 +33,15 @@ from .equation_sums import (
 )
 from .friction_terms import FrictionTerms
 from .motion.numerics import MAX_ROUNDS, REGRESSION_SAMPLES, robust_deviation
-from .physical import WEAK_WEIGHT, Reference, decompose, fit_physical
+from .physical import (
+    BODY_NUMBER,
+    POSITIVE_NUMBER,
+    SIGNED_NUMBER,
+    WEAK_WEIGHT,
+    Reference,
+    fit_physical,
+    invert_scaled,
+)
 from .result import JointResult
 from .torque_equations import TorqueEquations
 
@@ -51,7 +59,7 @@ class Estimate(NamedTuple):
 
     value: Array  # (b,); NaN if undetermined
     inverse: Array  # (b, b) inverse of the normal equations
-    determined: np.ndarray  # (b,) of bool
+    is_determined: np.ndarray  # (b,) of bool
     noise: Array  # (nv,) N m, N; standard deviation of each row
     parameters: Array  # (p,) ``value`` in the independent columns, zeros elsewhere
 
@@ -64,17 +72,24 @@ class Fit(NamedTuple):
     outliers: float  # fraction of the torques
     correlations: Array  # (nv,) samples over which the noise is correlated
     limit: Array  # (nv,) N m, N; larger residuals count linearly
-    shift: Array  # (p,) correction of least squares for the noise of the motion
+    shift: Array  # (p,) was added to least squares, to correct it for the noise of the motion
     outside_shapes: tuple[str, ...]  # joints whose bodies are outside the shapes of their links
 
     @property
     def correlation(self) -> float:
-        """Number of samples with the information of one; common to all rows."""
+        """Correlation length of the noise [samples], the median over rows.
+
+        N samples are worth N / correlation independent ones.
+        """
         return _median_correlation(self.correlations)
 
 
-class Problem(NamedTuple):
-    """Settings that all estimates of one robot share."""
+class Estimator(NamedTuple):
+    """Estimator of the parameters of one robot: weighted least squares, then physical bodies.
+
+    Least squares estimates the base parameters, see `Estimate`. The physical estimate minimizes the
+    same cost plus the divergence from the reference, over all parameters.
+    """
 
     unknowns: Unknowns
     base: BaseParameters
@@ -84,42 +99,67 @@ class Problem(NamedTuple):
     regularization: float  # weight of the divergence from the description
     min_noise: Array  # (nv,) noise of rounded efforts
 
-    def first_estimate(self, equations: TorqueEquations) -> tuple[Estimate, Equations]:
+    def find_first_estimate(self, equations: TorqueEquations) -> tuple[Estimate, Equations]:
         """Estimate repeatedly, to find the samples that count and the scale of eliminations.
 
-        Also returns the sums of these samples.
+        Changes ``equations``: ``conditions.scale`` if there are contacts, and the weights of
+        samples near reversals, see `TorqueEquations.leave_out_reversals`. Returns the estimate, and
+        the sums of the samples that count. Raise a ValueError if there are too few equations.
         """
-        sums, contacts = equations.sums(0.0, 0.1), equations.samples.contacts
+        sums, contacts = equations.sums(progress_range=(0.0, 0.1)), equations.samples.contacts
         require_equations(contacts, float(sums.weight.sum()), len(self.base))
-        estimate = self.estimate(sums, self.noise)
+        estimate = self.estimate_base_parameters(sums, self.noise)
         if contacts:  # their elimination depends on the noise
             equations.conditions = equations.conditions._replace(scale=estimate.noise)
-            sums = equations.sums(0.1, 0.2)
-            estimate = self.estimate(sums, self.noise)
+            sums = equations.sums(progress_range=(0.1, 0.2))
+            estimate = self.estimate_base_parameters(sums, self.noise)
         for _ in range(MAX_ROUNDS):
             if not equations.leave_out_reversals(estimate.parameters):
                 break
-            sums = equations.sums(0.2, 0.3)
-            estimate = self.estimate(sums, self.noise)
+            sums = equations.sums(progress_range=(0.2, 0.3))
+            estimate = self.estimate_base_parameters(sums, self.noise)
         return estimate, sums
 
-    def fit(
-        self, equations: TorqueEquations, sums: Equations, first: Estimate, previous: Fit | None
+    def fit_samples(
+        self,
+        equations: TorqueEquations,
+        sums: Equations,
+        first_estimate: Estimate,
+        previous_fit: Fit | None,
     ) -> Fit:
-        """Fit samples, given their sums; start the search at the previous fit, if any."""
-        correlations, outliers = equations.correlations(first.parameters), 0.0
+        """Fit the samples of equations, whose normal equations are ``sums``.
+
+        1. Find the correlation of the noise in the residuals of ``first_estimate``.
+        2. Estimate by least squares, and again with outliers counting linearly.
+        3. Correct the estimate for the noise of the motion, by the shift of the previous fit if
+           there is one.
+        4. Search for the physical estimate, starting at that of the previous fit.
+        """
+        correlations, outliers = equations.correlations(first_estimate.parameters), 0.0
         correlation, limit = _median_correlation(correlations), np.full(len(correlations), np.inf)
-        estimate = self.estimate(sums, self.noise, correlation)
+        estimate = self.estimate_base_parameters(sums, self.noise, correlation)
         if self.huber is not None:
-            sums, estimate, outliers, limit = self._without_outliers(
+            sums, estimate, outliers, limit = self._downweight_outliers(
                 sums, equations, correlation, estimate, self.huber
             )
-        shift = previous.shift if previous else self._attenuation_shift(equations, estimate, limit)
+        shift = (
+            previous_fit.shift
+            if previous_fit
+            else self._attenuation_shift(equations, estimate, limit)
+        )
         return self.fit_with_shift(
-            sums, estimate, shift, outliers, correlations, limit, previous and previous.parameters
+            sums,
+            estimate,
+            shift,
+            outliers,
+            correlations,
+            limit,
+            previous_fit and previous_fit.parameters,
         )
 
-    def estimate(self, sums: Equations, noise: Array | None, correlation: float = 1.0) -> Estimate:
+    def estimate_base_parameters(
+        self, sums: Equations, noise: Array | None, correlation: float = 1.0
+    ) -> Estimate:
         """Estimate base parameters, and the noise unless it is given, in turn until they agree.
 
         Noise that is correlated over several samples is scaled to independent samples with
@@ -127,7 +167,7 @@ class Problem(NamedTuple):
         """
         sigma = self._rms_residual(sums, self.reference.described) if noise is None else noise
         for _ in range(MAX_ROUNDS):
-            value, inverse, determined = self._solve(sums, sigma)
+            value, inverse, is_determined = self._solve_equations(sums, sigma)
             parameters = np.zeros(len(self.unknowns))
             parameters[self.base.independent] = value
             if noise is not None:
@@ -137,7 +177,9 @@ class Problem(NamedTuple):
             sigma = np.maximum(sigma, self.min_noise) * np.sqrt(correlation)
             if np.abs(sigma / previous - 1.0).max() < 1e-3:
                 break
-        return Estimate(np.where(determined, value, np.nan), inverse, determined, sigma, parameters)
+        return Estimate(
+            np.where(is_determined, value, np.nan), inverse, is_determined, sigma, parameters
+        )
 
     def fit_with_shift(
         self,
@@ -149,9 +191,11 @@ class Problem(NamedTuple):
         limit: Array,
         initial: Array | None,
     ) -> Fit:
-        """Return both estimates, with least squares moved by ``shift`` (p,).
+        """Return both estimates, from normal equations and their least-squares ``estimate``.
 
-        The search for the physical estimate starts at ``initial`` (p,).
+        ``shift`` (p,) is added to least squares, and moves the minimum of the cost of the physical
+        estimate as much. The search for it starts at ``initial`` (p,), or at the reference.
+        ``outliers`` and ``limit`` are stored in the result.
         """
         estimate = estimate._replace(
             value=estimate.value + shift[self.base.independent],
@@ -160,20 +204,25 @@ class Problem(NamedTuple):
         unknowns, reference = self.unknowns, self.reference
         H, g = self._assemble(sums, estimate.noise)
         g += H @ shift
-        kinds = np.repeat(
-            [2 if name in _SIGNED_FEATURES else 1 for name in unknowns.features], unknowns.model.nv
+        feature_kinds = np.repeat(
+            [
+                SIGNED_NUMBER if name in _SIGNED_FEATURES else POSITIVE_NUMBER
+                for name in unknowns.features
+            ],
+            unknowns.model.nv,
         )
-        kind = np.concatenate([np.zeros(unknowns.bodies, int), kinds])
-        order = np.argsort(kind, kind="stable")
+        kinds = np.concatenate([np.full(unknowns.bodies, BODY_NUMBER), feature_kinds])
+        order = np.argsort(kinds, kind="stable")
         order = order[unknowns.active[order]]
 
         def fit_within(bound_mask: np.ndarray) -> Array:
+            """Return the physical parameters (p,) within the bounds in a mask."""
             parameters = np.zeros(len(unknowns))
             parameters[order] = fit_physical(
                 H[np.ix_(order, order)],
                 g[order],
                 reference.values[order],
-                kind[order],
+                kinds[order],
                 self.regularization * reference.weights[order],
                 None if initial is None else initial[order],
                 reference.bounds[bound_mask][:, order],
@@ -181,10 +230,10 @@ class Problem(NamedTuple):
             )
             return parameters
 
-        parameters, outside_shapes = self._within_shapes(sums, fit_within, correlations)
+        parameters, outside_shapes = self._fit_within_shapes(sums, fit_within, correlations)
         return Fit(estimate, parameters, outliers, correlations, limit, shift, outside_shapes)
 
-    def _within_shapes(
+    def _fit_within_shapes(
         self, sums: Equations, fit_within: Callable[[np.ndarray], Array], correlations: Array
     ) -> tuple[Array, tuple[str, ...]]:
         """Return physical parameters, and the joints whose bodies are outside the known shapes.
@@ -215,12 +264,12 @@ class Problem(NamedTuple):
             return WW.sum(axis=0), Wy.sum(axis=0)
         return assemble(WW, Wy, self.unknowns.bodies)
 
-    def _solve(self, sums: Equations, noise: Array) -> tuple[Array, Array, np.ndarray]:
-        """Return values, the inverse of the normal equations, and a mask of determined values."""
+    def _solve_equations(self, sums: Equations, noise: Array) -> tuple[Array, Array, np.ndarray]:
+        """Return values (b,), the inverse of the equations, and a mask of determined values."""
         H, g = self._assemble(sums, noise)
         independent = self.base.independent
-        F, d, determined = _factorize(H[np.ix_(independent, independent)])
-        return F @ (d * (F.T @ g[independent])), F * d @ F.T, determined
+        F, d, is_determined = _invert_equations(H[np.ix_(independent, independent)])
+        return F @ (d * (F.T @ g[independent])), F * d @ F.T, is_determined
 
     def _rms_residual(self, sums: Equations, parameters: Array) -> Array:
         """Return the RMS residual of each row (nv,); the largest one for rows without samples."""
@@ -237,19 +286,22 @@ class Problem(NamedTuple):
         largest = max(residual[sums.weight > 0.0].max(initial=0.0), 1e-9)
         return np.where(sums.weight > 0.0, residual, largest)
 
-    def _without_outliers(
+    def _downweight_outliers(
         self,
         sums: Equations,
         equations: TorqueEquations,
         correlation: float,
-        first: Estimate,
+        first_estimate: Estimate,
         huber: float,
     ) -> tuple[Equations, Estimate, float, Array]:
-        """Reduce the weights of large residuals (Huber 1964).
+        """Estimate with residuals above a limit counting linearly, not squared (Huber 1964).
 
-        Returns the sums, the estimate, the fraction of outliers and the limits (nv,).
+        The limit is ``huber`` times the noise, which is estimated unless it was specified. The
+        weights are reduced in the returned sums, not in the equations. Returns the sums, the
+        estimate, the fraction of outliers and the limits (nv,) [N m, N].
         """
-        estimate, outlier_fraction, reduced_sums, limit = first, 0.0, sums, first.noise
+        estimate, outlier_fraction, reduced_sums = first_estimate, 0.0, sums
+        limit = first_estimate.noise
         for _ in range(MAX_ROUNDS):
             residuals, noise = equations.subsampled_residuals(estimate.parameters), self.noise
             # the median is robust to outliers, but may be zero if efforts are rounded
@@ -265,7 +317,10 @@ class Problem(NamedTuple):
             excess, outliers, rows = equations.outlier_excess(estimate.parameters, limit)
             outlier_fraction = outliers / max(rows, 1)
             reduced_sums = sums.minus(excess)
-            previous, estimate = estimate, self.estimate(reduced_sums, noise * np.sqrt(correlation))
+            previous, estimate = (
+                estimate,
+                self.estimate_base_parameters(reduced_sums, noise * np.sqrt(correlation)),
+            )
             deviation = np.sqrt(np.maximum(np.diag(estimate.inverse), 1e-300))
             if not (np.abs(estimate.value - previous.value) > 0.05 * deviation).any():
                 break
@@ -330,9 +385,8 @@ class Problem(NamedTuple):
     ) -> Array:
         """Return normal equations between consecutive edges, (n, b + m, b + m), from a subset."""
         independent, noise = self.base.independent, fit.estimate.noise
-        step = (
-            1 + equations.size // REGRESSION_SAMPLES
-        )  # motions are smooth, so that a subset is enough
+        # motions are smooth, so that a subset is enough
+        step = 1 + equations.size // REGRESSION_SAMPLES
         row_sets = [equations.rows[first:last:step] for first, last in itertools.pairwise(edges)]
         H = np.array(
             [
@@ -362,7 +416,7 @@ class Problem(NamedTuple):
         step, fixed = np.zeros(len(scores)), np.zeros(len(scores), bool)
         while True:
             free = np.flatnonzero(~fixed)
-            F, d, _ = _factorize(H[np.ix_(free, free)])
+            F, d, _ = _invert_equations(H[np.ix_(free, free)])
             step[free] = F @ (d * (F.T @ (scores - H[:, fixed] @ step[fixed])[free]))
             limited_step = terms.limit_step(np.clip(step[b:], -_MAX_LOG_STEP, _MAX_LOG_STEP))
             exceeds = np.abs(limited_step - step[b:]) > 1e-9
@@ -375,18 +429,19 @@ class Problem(NamedTuple):
 
         Also returns the number of independent stretches.
         """
-        kinds = np.maximum(self.base.independent - self.unknowns.bodies, -1)
-        kinds //= max(self.unknowns.model.nv, 1)
-        sizes = np.where(kinds > 0, np.nan_to_num(estimate.value), 0.0)
-        return stretches.covariance(estimate.inverse, sizes, kinds)
+        # -1: of a body; else index in `features`
+        feature_numbers = np.maximum(self.base.independent - self.unknowns.bodies, -1)
+        feature_numbers //= max(self.unknowns.model.nv, 1)
+        sizes = np.where(feature_numbers > 0, np.nan_to_num(estimate.value), 0.0)
+        return stretches.covariance(estimate.inverse, sizes, feature_numbers)
 
 
-def _factorize(H: Array) -> tuple[Array, Array, np.ndarray]:
+def _invert_equations(H: Array) -> tuple[Array, Array, np.ndarray]:
     """Return F, d with the inverse F d F' of normal equations, and a mask of determined values."""
     diagonal = np.diag(H)
     scale = np.where(diagonal > 0.0, 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0)), 0.0)
-    F, d, determined = decompose(H, scale)
-    return F, d, determined & (diagonal > 0.0)
+    F, d, is_determined = invert_scaled(H, scale)
+    return F, d, is_determined & (diagonal > 0.0)
 
 
 def _median_correlation(correlations: Array) -> float:
@@ -423,16 +478,20 @@ def sum_squares(torques: Sequence[Array]) -> Array:
 
 
 def joint_results(model: Model, squares: Array, noise: Array) -> tuple[JointResult, ...]:
-    """Return results from squares of measured torques and of the residuals of two models."""
+    """Return the RMS torques and errors of all joints.
+
+    ``squares`` (2, 3, nv) are sums of squares and counts, see `sum_squares`, of measured torques
+    and of the residuals of the described and the identified model. ``noise`` is (nv,) [N m, N].
+    """
     torque, before, after = np.sqrt(squares[0] / np.where(squares[1] > 0.0, squares[1], np.nan))
-    linear, actuated = is_linear(model), has_single_coordinate(model)
+    linear_rows, single_rows = is_linear(model), has_single_coordinate(model)
     return tuple(
         JointResult(
             name=name,
-            unit="N" if linear[k] else "N m",
+            unit="N" if linear_rows[k] else "N m",
             before=float(before[k]),
             after=float(after[k]),
-            noise=float(noise[k] if actuated[k] else after[k]),
+            noise=float(noise[k] if single_rows[k] else after[k]),
             torque=float(torque[k]),
         )
         for k, name in enumerate(model.velocity_names)

@@ -81,14 +81,14 @@ def lock_joints(
             "create it with the model from Model.reduced"
         )
     for name in joints:
-        require_single(model, name)
+        require_single_coordinate(model, name)
     positions, warnings = _locked_positions(
         model,
         joints,
         {name: samples.q[:, model.idx_q[model.joint_names.index(name)]] for name in joints},
         reason,
     )
-    reduced = _lock(model, positions)
+    reduced = _lock_at(model, positions)
     q, v = remaining_coordinates(model, reduced)
     noise = samples.motion_noise
     return reduced, dataclasses.replace(
@@ -106,9 +106,14 @@ def lock_unrecorded(
     model: Model,
     recordings: Sequence[tuple[Table, Columns | Source]],
     joints: Mapping[str, float | None],
-    read: ReadOptions,
+    read_options: ReadOptions,
 ) -> tuple[Model, tuple[str, ...]]:
-    """Lock joints that are given or in no recording; return the robot and warnings."""
+    """Lock joints that are in ``joints`` or in no recording; return the robot and warnings.
+
+    ``recordings`` are paths or tables, each with its opened source. ``joints`` are positions by
+    name; None: the mean of the positions in the tables. Reads these columns, and messages at the
+    start of other recordings.
+    """
     recorded: set[str] = set()
     tables: list[tuple[Table, Columns]] = []
     for recording, source in recordings:
@@ -116,18 +121,20 @@ def lock_unrecorded(
             tables.append((recording, source))
             recorded |= {*source.owners("position"), *source.owners("effort")}
         elif source.spans:
-            recorded |= find_reported_joints(source, model, read.topics)
-    arm, warnings = without_unrecorded(model, recorded, joints)
-    remaining = {name: x for name, x in joints.items() if name in arm.joint_names}
+            recorded |= find_reported_joints(source, model, read_options.topics)
+    robot, warnings = _lock_unnamed_joints(model, recorded, joints)
+    remaining = {name: x for name, x in joints.items() if name in robot.joint_names}
     positions, lock_warnings = _locked_positions(
-        arm,
+        robot,
         remaining,
         {
             name: np.concatenate(
                 [
                     np.zeros(0),
                     *(
-                        _recorded_positions(table, source, name, read.since, read.until)
+                        _recorded_positions(
+                            table, source, name, read_options.since, read_options.until
+                        )
                         for table, source in tables
                         if source.has_signal("position", name)
                     ),
@@ -136,10 +143,10 @@ def lock_unrecorded(
             for name in remaining
         },
     )
-    return _lock(arm, positions) if positions else arm, (*warnings, *lock_warnings)
+    return _lock_at(robot, positions) if positions else robot, (*warnings, *lock_warnings)
 
 
-def without_unrecorded(
+def _lock_unnamed_joints(
     model: Model, recorded: Collection[str], positions: Mapping[str, float | None]
 ) -> tuple[Model, tuple[str, ...]]:
     """Lock joints of which nothing was recorded; return the robot and a warning that names them.
@@ -156,14 +163,14 @@ def without_unrecorded(
             position = positions.get(name)
             locked_positions[name] = _nearest_to_zero(model, name) if position is None else position
     return (
-        (_lock(model, locked_positions), (_lock_warning(locked_positions, "no columns"),))
+        (_lock_at(model, locked_positions), (_lock_warning(locked_positions, "no columns"),))
         if locked_positions
         else (model, ())
     )
 
 
-def with_drives(model: Model, reduced: Model) -> Model:
-    """Return a robot with the drives, rotor inertias and friction of its reduced robot."""
+def copy_drives(model: Model, reduced: Model) -> Model:
+    """Return a copy of a robot with drives, rotor inertias and friction of its reduced robot."""
     rows, robot = remaining_coordinates(model, reduced)[1], copy.copy(model)
     for name in ("armature", "damping", "friction"):
         values = getattr(model, name).copy()
@@ -185,7 +192,7 @@ def remaining_coordinates(
     return q, v
 
 
-def require_single(model: Model, name: str) -> None:
+def require_single_coordinate(model: Model, name: str) -> None:
     """Raise a ValueError if a joint does not have one coordinate of its own."""
     if name not in (available := single_coordinate_joints(model)):
         raise ValueError(
@@ -250,8 +257,8 @@ def _locked_positions(
     ]
 
 
-def _lock(model: Model, positions: Mapping[str, float]) -> Model:
-    """Return the robot with locked joints; raise a ValueError if no joint remains."""
+def _lock_at(model: Model, positions: Mapping[str, float]) -> Model:
+    """Return the robot with joints locked at positions; raise a ValueError if none remains."""
     reduced = model.reduced(positions)
     if not reduced.nv:
         raise ValueError(

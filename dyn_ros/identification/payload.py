@@ -29,7 +29,7 @@ from .motion.friction_changes import (
     without_friction_changes,
 )
 from .motion.numerics import BLOCK_SIZE, FOLDS, MAX_ROUNDS
-from .physical import MIN_MASS, decompose, fit_physical
+from .physical import MIN_MASS, fit_physical, invert_scaled
 from .samples import Samples
 
 _WATER_DENSITY = 1000.0  # kg/m3; a sphere of water replaces what the samples do not determine
@@ -374,7 +374,7 @@ def _solve(
         PW = without_friction_changes(W, friction_changes, inverses)
         H = np.einsum("bki,bkj,k->ij", W, PW, sigma**-2.0, optimize=True)
         g = np.einsum("bki,bk,k->i", PW, y, sigma**-2.0, optimize=True)
-        F, d, is_determined = decompose(H, _TYPICAL_SIZES)
+        F, d, is_determined = invert_scaled(H, _TYPICAL_SIZES)
         F = (F * np.sqrt(d))[:, d > 0.0]
         value = F @ (F.T @ g)
         r = without_friction_changes(y - W @ value, friction_changes, inverses)

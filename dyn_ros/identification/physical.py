@@ -39,7 +39,7 @@ PATH_TOLERANCE = 0.1  # squared Newton decrement on the way, relative to the sha
 _ROUNDING_DECREMENT = 1e-4  # squared Newton decrement; below it, rounding hides the decrease
 
 
-def _basis() -> Array:
+def _symmetric_basis() -> Array:
     """Return an orthonormal basis of the symmetric 4x4 matrices, (10, 4, 4)."""
     basis = np.zeros((10, 4, 4))
     for k, (i, j) in enumerate(itertools.combinations_with_replacement(range(4), 2)):
@@ -47,7 +47,8 @@ def _basis() -> Array:
     return basis
 
 
-BASIS = _basis()
+BASIS = _symmetric_basis()
+BODY_NUMBER, POSITIVE_NUMBER, SIGNED_NUMBER = range(3)  # kinds of parameters, see `fit_physical`
 
 
 class Bodies:
@@ -91,7 +92,7 @@ def fit_physical(
     H: Array,
     g: Array,
     reference: Array,
-    positive: Array,
+    kinds: Array,
     strength: Array,
     initial: Array | None = None,
     bounds: Array | None = None,
@@ -99,32 +100,33 @@ def fit_physical(
 ) -> Array:
     """Minimize x.H.x / 2 - g.x + the sum of strength * divergence from the reference; all (p,).
 
-    ``positive`` is, in ascending order, 0 for the 10 numbers of each body, which must be physical
-    in the reference, 1 for numbers that remain positive, 2 for numbers of any sign. ``strength``
-    weights the divergence of each body (in its first number) and of each positive number, and the
-    squared distance of the other numbers from zero, in units of the reference. ``bounds`` (k, p)
-    times the parameters remain positive, by a barrier with the weight ``bound_strength``. The
-    search starts at the parameters ``initial`` (p,). Bodies of the result are physical, with a
-    margin for rounding.
+    ``kinds`` are, in ascending order, BODY_NUMBER for the 10 numbers of each body, which must be
+    physical in the reference, POSITIVE_NUMBER for numbers that remain positive, and SIGNED_NUMBER
+    for numbers of any sign. ``strength`` weights the divergence of each body (in its first number)
+    and of each positive number, and the squared distance of the other numbers from zero, in units
+    of the reference. ``bounds`` (k, p) times the parameters remain positive, by a barrier with the
+    weight ``bound_strength``. The search starts at the parameters ``initial`` (p,). Bodies of the
+    result are physical, with a margin for rounding.
     """
-    n = int((positive == 0).sum()) // 10
+    n = int((kinds == BODY_NUMBER).sum()) // 10
     bodies = Bodies(reference[: 10 * n].reshape(n, 10))
     body_indices = np.arange(10 * n).reshape(n, 10)
     body_strength = strength[: 10 * n : 10]
     number_strength = strength[10 * n :]
-    is_positive = positive[10 * n :] == 1
+    is_positive = kinds[10 * n :] == POSITIVE_NUMBER
     # variables: Q of each body; positive numbers relative to the reference; numbers of any sign
     T = block_diag(*bodies.transforms, np.diag(np.abs(reference[10 * n :])))
     quadratic, linear = T.T @ H @ T, T.T @ g
     quadratic = (quadratic + quadratic.T) / 2.0
-    F, d, _ = decompose(quadratic, np.ones(len(linear)))
+    F, d, _ = invert_scaled(quadratic, np.ones(len(linear)))
     data_minimum = F @ (d * (F.T @ linear))  # shortest minimizer of the quadratic cost
     z = np.concatenate([bodies.start.ravel(), np.where(is_positive, 1.0, 0.0)])
     scaled_bounds = (
         np.zeros((0, len(z))) if bounds is None else bounds @ T / (bounds @ reference)[:, None]
     )
 
-    def cost(z: Array, share: float) -> tuple[float, Array, Array]:
+    def path_cost(z: Array, share: float) -> tuple[float, Array, Array]:
+        """Return cost, gradient and Hessian, with the divergence times ``share``; or infinity."""
         value, body_gradient, body_hessian = bodies.divergence(z[: 10 * n].reshape(n, 10))
         x, bound_values = z[10 * n :], scaled_bounds @ z
         if (
@@ -159,19 +161,20 @@ def fit_physical(
             share * hessian + quadratic,
         )
 
-    def decrement(z: Array) -> float:
-        value, gradient, hessian = cost(z, 1.0)
+    def newton_decrement(z: Array) -> float:
+        """Return the squared Newton decrement, infinite where the cost is."""
+        value, gradient, hessian = path_cost(z, 1.0)
         return float(gradient @ _newton_step(hessian, gradient)) if np.isfinite(value) else np.inf
 
-    initial_share = max(1.0, decrement(z))
+    initial_share = max(1.0, newton_decrement(z))
     if initial is not None:
         start = np.linalg.solve(T, initial).astype(np.float64)
-        if (start_share := max(1.0, decrement(start))) < initial_share:
+        if (start_share := max(1.0, newton_decrement(start))) < initial_share:
             z, initial_share = start, start_share
     # follow the path from the description (large share) to the data (share 1)
     for share in np.geomspace(initial_share, 1.0, 2 + int(np.log10(initial_share))):
-        z = minimize(
-            partial(cost, share=share),
+        z = minimize_by_newton(
+            partial(path_cost, share=share),
             z,
             _CONVERGENCE_TOLERANCE if share == 1.0 else PATH_TOLERANCE * share,
         )
@@ -182,8 +185,12 @@ def fit_physical(
     return x
 
 
-def decompose(H: Array, scale: Array) -> tuple[Array, Array, np.ndarray]:
-    """Return F, d with the inverse F d F' of scaled equations, and a mask of determined values."""
+def invert_scaled(H: Array, scale: Array) -> tuple[Array, Array, np.ndarray]:
+    """Return the inverse of normal equations H (p, p) as F, d, so that it is F diag(d) F'.
+
+    The equations are scaled by ``scale`` (p,) on both sides before small eigenvalues are taken as
+    zero. Also returns a mask (p,) of the determined values.
+    """
     eigenvalues, vectors = eigh(H * scale * scale[:, None])
     is_significant = eigenvalues > ROUNDOFF * max(eigenvalues[-1], 1e-300)
     inverse = np.where(is_significant, 1.0 / np.where(is_significant, eigenvalues, 1.0), 0.0)
@@ -203,10 +210,13 @@ def _make_physical(bodies: Array, reference: Array) -> Array:
     return bodies
 
 
-def minimize(
+def minimize_by_newton(
     cost: Callable[[Array], tuple[float, Array, Array]], z: Array, tolerance: float
 ) -> Array:
-    """Minimize by Newton's method with backtracking, until the squared decrement is small."""
+    """Minimize by Newton's method with backtracking, until the squared decrement is small.
+
+    ``cost`` returns the cost, infinite outside its domain, its gradient and its Hessian.
+    """
     value, gradient, hessian = cost(z)
     for _ in range(_MAX_NEWTON_STEPS):
         direction = -_newton_step(hessian, gradient)
@@ -237,7 +247,7 @@ def _newton_step(hessian: Array, gradient: Array) -> Array:
         factor = cho_factor(hessian * scale * scale[:, None])
         return scale * cho_solve(factor, scale * gradient)
     except LinAlgError:  # rounding made it indefinite
-        F, d, _ = decompose(hessian, scale)
+        F, d, _ = invert_scaled(hessian, scale)
         return np.asarray(F @ (d * (F.T @ gradient)))
 
 

@@ -20,7 +20,7 @@ from ..recordings.options import ReadOptions
 from ..recordings.reading import read_as_messages
 from ..recordings.tables.columns import Columns, name_file_in_errors
 from ..recordings.tables.files import Table
-from .locking import lock_joints, lock_unrecorded, require_single
+from .locking import lock_joints, lock_unrecorded, require_single_coordinate
 from .samples import Samples
 
 
@@ -87,18 +87,21 @@ def read_tables(
 def read_recordings(
     model: Model,
     paths: Sequence[Path],
-    read: ReadOptions,
+    read_options: ReadOptions,
     *,
     lock: Mapping[str, float | None] | None = None,
     lock_still: bool = True,
     cutoff: float | None = None,
     velocity: bool = False,
 ) -> tuple[Model, Samples]:
-    """Prepare recordings of any kind; see ``read_tables``."""
+    """Prepare recordings of any kind as samples of one robot, and lock joints.
+
+    Returns the robot without locked joints, and its samples; see ``read_tables``.
+    """
     return _read_and_lock(
         model,
-        [(path, read.columns.get(path)) for path in paths],
-        read,
+        [(path, read_options.columns.get(path)) for path in paths],
+        read_options,
         lock or {},
         lock_still,
         dict(cutoff=cutoff, velocity=velocity),
@@ -108,15 +111,18 @@ def read_recordings(
 def _read_and_lock(
     model: Model,
     recordings: Sequence[tuple[Table, Mapping[str, str] | None]],
-    read: ReadOptions,
+    read_options: ReadOptions,
     lock: Mapping[str, float | None],
     lock_still: bool,
     options: Mapping[str, Any],
 ) -> tuple[Model, Samples]:
-    """Read recordings, each with names of its columns, and lock joints."""
+    """Read recordings, each with other names of its columns, and lock joints; see ``read_tables``.
+
+    ``options`` are of ``Samples.from_table`` and ``Samples.from_recording``.
+    """
     require_model(model)
     for name in lock:
-        require_single(model, name)
+        require_single_coordinate(model, name)
     opened = [_open_recording(table, model, columns) for table, columns in recordings]
     incomplete = {
         name: x
@@ -128,13 +134,15 @@ def _read_and_lock(
         )
     }
     sources = [table for table, _ in recordings]
-    arm, warnings = lock_unrecorded(model, [*zip(sources, opened)], incomplete, read)
+    locked_model, warnings = lock_unrecorded(
+        model, [*zip(sources, opened)], incomplete, read_options
+    )
     samples = concatenate_recordings(
         [
             read_samples(
-                arm,
+                locked_model,
                 table,
-                read,
+                read_options,
                 source.renamed_columns if columns and isinstance(source, Columns) else None,
                 **options,
             )
@@ -143,15 +151,15 @@ def _read_and_lock(
         sources,
     )
     samples = dataclasses.replace(samples, warnings=(*warnings, *samples.warnings))
-    remaining = {name: x for name, x in lock.items() if name in arm.joint_names}
-    locked = lock_joints(arm, samples, remaining)
-    return lock_joints(*locked) if lock_still else locked
+    remaining = {name: x for name, x in lock.items() if name in locked_model.joint_names}
+    model_and_samples = lock_joints(locked_model, samples, remaining)
+    return lock_joints(*model_and_samples) if lock_still else model_and_samples
 
 
 def _open_recording(
     recording: Table, model: Model, columns: Mapping[str, str] | None
 ) -> Columns | Source:
-    """Open a table or a bag."""
+    """Open a table, or another recording as a source of messages."""
     if isinstance(recording, (str, PathLike)) and not is_table(Path(recording)):
         return open_source(recording)
     with name_file_in_errors(recording):
@@ -161,17 +169,22 @@ def _open_recording(
 def read_samples(
     model: Model,
     recording: Table,
-    read: ReadOptions,
+    read_options: ReadOptions,
     columns: Mapping[str, str] | None = None,
     **options: Any,
 ) -> Samples:
     """Read and prepare one recording; errors name its file."""
     with name_file_in_errors(recording):
         if isinstance(recording, (str, PathLike)) and not is_table(Path(recording)):
-            states = read_as_messages(recording, dataclasses.replace(read, robot=model))
+            states = read_as_messages(recording, dataclasses.replace(read_options, robot=model))
             return Samples.from_recording(model, states, **options)
         return Samples.from_table(
-            model, recording, columns=columns, since=read.since, until=read.until, **options
+            model,
+            recording,
+            columns=columns,
+            since=read_options.since,
+            until=read_options.until,
+            **options,
         )
 
 
@@ -194,14 +207,19 @@ def concatenate_recordings(samples: Sequence[Samples], sources: Sequence[Table])
     )
 
 
-def recorded_robot(
+def lock_unrecorded_joints(
     model: Model,
     paths: Sequence[Path],
-    read: ReadOptions,
+    read_options: ReadOptions,
     lock: Mapping[str, float | None] | None = None,
 ) -> tuple[Model, tuple[str, ...]]:
-    """Return the robot without joints that are locked or in no recording, and warnings."""
+    """Lock joints that are named in ``lock`` or in no recording; return the robot and warnings.
+
+    Opens the recordings, and reads messages at their start.
+    """
     for name in lock or {}:
-        require_single(model, name)
-    opened = [(path, _open_recording(path, model, read.columns.get(path))) for path in paths]
-    return lock_unrecorded(model, opened, lock or {}, read)
+        require_single_coordinate(model, name)
+    opened = [
+        (path, _open_recording(path, model, read_options.columns.get(path))) for path in paths
+    ]
+    return lock_unrecorded(model, opened, lock or {}, read_options)

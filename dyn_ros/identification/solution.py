@@ -21,7 +21,7 @@ from ..engine.kernel.types import Array
 from ..engine.kernel.validation import one_each, require_model
 from ..engine.model import Model
 from ..engine.model.coordinates import has_single_coordinate, joint_slices
-from .base_parameters import FEATURES, Unknowns, structure, undetermined_remedies
+from .base_parameters import FEATURES, Unknowns, find_base_parameters, undetermined_remedies
 from .equation_sums import (
     Equations,
     Stretches,
@@ -32,8 +32,8 @@ from .equation_sums import (
 from .friction_terms import TERMS, FrictionTerms, choose_terms
 from .identify_options import IdentifyOptions
 from .least_squares import (
+    Estimator,
     Fit,
-    Problem,
     joint_results,
     median_deviation,
     sum_squares,
@@ -51,7 +51,7 @@ from .motion.numerics import (
 from .physical import Reference
 from .result import BaseEstimate, Identification, JointResult
 from .samples import Samples
-from .torque_equations import Progress, TorqueEquations
+from .torque_equations import StageProgress, TorqueEquations
 
 _HELD_OUT_STRETCHES = 3  # stretches of consecutive samples that are held out
 _HELD_OUT_WITH_CONTACTS = 10  # stretches; many, so that they contain all combinations of contacts
@@ -61,27 +61,31 @@ MIN_LOG_STEP = 0.02  # logarithm of a friction scale; a smaller step needs no fu
 
 
 class Solution(NamedTuple):
-    """An estimate, with the problem and the samples that it was computed from."""
+    """An estimate, with the estimator and the samples that it was computed from."""
 
-    problem: Problem
+    estimator: Estimator
     samples: Samples
     equations: TorqueEquations
     fit: Fit
     held_out: tuple[slice, ...]  # stretches of samples that the first estimate did not use
     joints: tuple[JointResult, ...]  # errors are on the held-out samples
-    warnings: tuple[str, ...]  # outliers are added by ``identification``
+    warnings: tuple[str, ...]  # outliers are added by ``to_identification``
     constants: Array  # (nv,) motor constants, torque per unit of effort
 
-    def identification(
-        self, covariance: Array, count: int, size: int, seconds: float
+    def to_identification(
+        self, covariance: Array, stretch_count: int, size: int, seconds: float
     ) -> Identification:
-        """Return the result, with a covariance that was estimated from ``count`` stretches."""
-        problem, fit, conditions = self.problem, self.fit, self.equations.conditions
-        unknowns, warnings = problem.unknowns, self.warnings
+        """Return the result, with a covariance that was estimated from stretches of samples.
+
+        ``covariance`` (b + m, b + m) is of base parameters and log friction scales, ``size`` the
+        number of samples. Adds warnings about outliers, shapes and masses.
+        """
+        estimator, fit, conditions = self.estimator, self.fit, self.equations.conditions
+        unknowns, warnings = estimator.unknowns, self.warnings
         if fit.outliers > _MAX_OUTLIER_FRACTION:
             warnings += (
                 f"{100.0 * fit.outliers:.1f} % of the torques differ from the model by "
-                f"more than {problem.huber:g} times the noise; the model lacks "
+                f"more than {estimator.huber:g} times the noise; the model lacks "
                 "something, or something touched the robot",
             )
         if fit.outside_shapes:
@@ -102,10 +106,10 @@ class Solution(NamedTuple):
                 subset.tau,
             )
         )
-        quantile, base_count = float(stdtrit(max(count - 1, 1), 0.975)), len(problem.base)
-        base = _base_estimate(problem, fit, covariance[:base_count, :base_count], quantile)
+        quantile, base_count = float(stdtrit(max(stretch_count - 1, 1), 0.975)), len(estimator.base)
+        base = _base_estimate(estimator, fit, covariance[:base_count, :base_count], quantile)
         log_half_width = quantile * np.sqrt(np.maximum(np.diag(covariance)[base_count:], 0.0))
-        parameters = _without_rounding(unknowns, fit.parameters, subset)
+        parameters = _clear_rounding_errors(unknowns, fit.parameters, subset)
         features = _feature_values(unknowns, parameters)
         return Identification(
             model=unknowns.model,
@@ -124,7 +128,7 @@ class Solution(NamedTuple):
             size=size,
             held_out=self.held_out,
             contact_dimension=conditions.contact_dimension,
-            undetermined=undetermined_remedies(unknowns, problem.base, base, self.samples),
+            undetermined=undetermined_remedies(unknowns, estimator.base, base, self.samples),
             warnings=warnings,
             seconds=seconds,
         )
@@ -132,9 +136,9 @@ class Solution(NamedTuple):
     def _smoothed_terms(self) -> FrictionTerms:
         """Return friction terms that are smooth where noise decides the sign of velocities."""
         conditions, noise = self.equations.conditions, self.samples.motion_noise
-        if noise is None or "friction" not in self.problem.unknowns.chosen:
+        if noise is None or "friction" not in self.estimator.unknowns.chosen:
             return conditions.terms
-        coupling, squares = self.problem.unknowns.model.drives.coupling, noise[1] ** 2
+        coupling, squares = self.estimator.unknowns.model.drives.coupling, noise[1] ** 2
         noise_speed = NOISE_LIMIT * np.sqrt(squares if coupling is None else coupling**2 @ squares)
         terms = conditions.terms
         is_step = terms.width <= terms.limits[0, 0]
@@ -145,11 +149,11 @@ class Solution(NamedTuple):
         )
 
 
-def solve(
+def estimate_parameters(
     model: Model,
     samples: Samples | Sequence[Samples],
     options: IdentifyOptions,
-    progress: Progress,
+    progress: StageProgress,
 ) -> Solution:
     """Estimate the parameters of a robot; see ``identify``.
 
@@ -158,7 +162,7 @@ def solve(
     3. Take one Gauss-Newton step of the widths, distances and velocities of friction.
     4. Fit all samples, starting at the first fit.
     """
-    samples = _concatenate(model, samples)
+    samples = _join_recordings(model, samples)
     constants = np.ones(model.nv)
     if options.motor_constants is not None:
         constants = one_each("motor_constants", options.motor_constants, model.nv)
@@ -183,11 +187,12 @@ def solve(
         _HELD_OUT_WITH_CONTACTS if samples.contacts else _HELD_OUT_STRETCHES,
     )
 
-    def make_problem(terms: FrictionTerms) -> tuple[Problem, TorqueEquations]:
+    def make_estimator(terms: FrictionTerms) -> tuple[Estimator, TorqueEquations]:
+        """Return the estimator for friction terms, and the equations of the training samples."""
         unknowns = Unknowns(model, features, bool(samples.contacts), dict(zip(TERMS, terms.chosen)))
         _require_samples(unknowns, samples)
-        base = structure(unknowns)
-        problem = Problem(
+        base = find_base_parameters(unknowns)
+        estimator = Estimator(
             unknowns,
             base,
             Reference(unknowns, base, samples, options.shapes),
@@ -198,7 +203,7 @@ def solve(
                 model.drives.to_motors(without_gravity(model, samples.q, samples.tau))
             ),
         )
-        return problem, TorqueEquations(
+        return estimator, TorqueEquations(
             unknowns,
             samples,
             _row_indices(training_slices),
@@ -211,8 +216,8 @@ def solve(
     if options.friction or options.stribeck is not None:
         terms = choose_terms(model, samples, velocity, options.huber, options.allowed_terms)
     _require_support(model, samples)
-    problem, equations, sums, fit = _fit_training_data(make_problem, terms)
-    joints = _held_out_results(problem, equations, _row_indices(held_out_slices), fit.parameters)
+    estimator, equations, sums, fit = _fit_training_data(make_estimator, terms)
+    joints = _held_out_results(estimator, equations, _row_indices(held_out_slices), fit.parameters)
     warnings = [
         *effort_unit_warnings(model, samples),
         *samples.warnings,
@@ -220,7 +225,7 @@ def solve(
         *(
             f"the body of joint {name!r} is not physical in the description; the estimate is "
             "regularized towards one that is"
-            for name in problem.reference.unphysical_joints
+            for name in estimator.reference.unphysical_joints
         ),
         *unexplained_error_warnings(model, equations, joints, fit.parameters, noise),
         *_friction_form_warnings(terms),
@@ -228,50 +233,69 @@ def solve(
     # columns of loads and of friction scales change with the estimate
     has_new_equations = terms.has_load.any() or terms.free.any()
     if not has_new_equations:
-        sums = add_sums(sums, equations.with_rows(_row_indices(held_out_slices)).sums(0.4, 0.7))
+        sums = add_sums(
+            sums, equations.with_rows(_row_indices(held_out_slices)).sums(progress_range=(0.4, 0.7))
+        )
     equations = equations.with_rows(np.arange(len(samples), dtype=np.int32))
     if terms.free.any():
-        fit = _refine_friction_scales(problem, equations, fit)
+        fit = _refine_friction_scales(estimator, equations, fit)
     if has_new_equations:
-        sums = equations.sums(0.4, 0.7)
-    fit = problem.fit(equations, sums, fit.estimate, fit)
+        sums = equations.sums(progress_range=(0.4, 0.7))
+    fit = estimator.fit_samples(equations, sums, fit.estimate, fit)
     return Solution(
-        problem, samples, equations, fit, tuple(held_out_slices), joints, tuple(warnings), constants
+        estimator,
+        samples,
+        equations,
+        fit,
+        tuple(held_out_slices),
+        joints,
+        tuple(warnings),
+        constants,
     )
 
 
 def _fit_training_data(
-    make_problem: Callable[[FrictionTerms], tuple[Problem, TorqueEquations]], terms: FrictionTerms
-) -> tuple[Problem, TorqueEquations, Equations, Fit]:
+    make_estimator: Callable[[FrictionTerms], tuple[Estimator, TorqueEquations]],
+    terms: FrictionTerms,
+) -> tuple[Estimator, TorqueEquations, Equations, Fit]:
     """Fit the training samples; drop load friction of joints whose load is not identifiable.
 
-    Returns the problem, the equations, their sums and the fit.
+    Returns the estimator, the equations, their sums and the fit. Changes ``terms.has_load``.
     """
     while True:
-        problem, equations = make_problem(terms)
-        first, sums = problem.first_estimate(equations)
+        estimator, equations = make_estimator(terms)
+        first_estimate, sums = estimator.find_first_estimate(equations)
         if terms.has_load.any():
-            equations.update_load(first.parameters)
-            first = problem.estimate(equations.sums(0.3, 0.3), problem.noise)
-            equations.update_load(first.parameters)
-            sums = equations.sums(0.3, 0.4)
-        fit = problem.fit(equations, sums, first, None)
+            equations.update_load(first_estimate.parameters)
+            first_estimate = estimator.estimate_base_parameters(
+                equations.sums(progress_range=(0.3, 0.3)), estimator.noise
+            )
+            equations.update_load(first_estimate.parameters)
+            sums = equations.sums(progress_range=(0.3, 0.4))
+        fit = estimator.fit_samples(equations, sums, first_estimate, None)
         # physical bodies change the load of a gear if an offset can replace gravity
         is_unknown = terms.has_load & (equations.update_load(fit.parameters) > _MAX_LOAD_CHANGE)
         if not is_unknown.any():
-            return problem, equations, sums, fit
+            return estimator, equations, sums, fit
         terms.has_load[is_unknown] = False
 
 
-def _refine_friction_scales(problem: Problem, equations: TorqueEquations, first: Fit) -> Fit:
-    """Return the fit after a Gauss-Newton step of the free scales of friction."""
-    parameters, edges = first.estimate.parameters.copy(), np.array([0, equations.size])
-    scores = problem.scores(equations, parameters, first, edges)
-    H = problem.stretch_equations(equations, parameters, first, edges)
-    change, step = problem.newton_step(Stretches(edges[:1], scores, H), equations.conditions.terms)
-    parameters[problem.base.independent] += change
+def _refine_friction_scales(
+    estimator: Estimator, equations: TorqueEquations, first_fit: Fit
+) -> Fit:
+    """Return the fit after a Gauss-Newton step of the free scales of friction.
+
+    Only its least-squares estimate moves. Changes the friction terms of the equations.
+    """
+    parameters, edges = first_fit.estimate.parameters.copy(), np.array([0, equations.size])
+    scores = estimator.scores(equations, parameters, first_fit, edges)
+    H = estimator.stretch_equations(equations, parameters, first_fit, edges)
+    change, step = estimator.newton_step(
+        Stretches(edges[:1], scores, H), equations.conditions.terms
+    )
+    parameters[estimator.base.independent] += change
     equations.change_friction(step)
-    return first._replace(estimate=first.estimate._replace(parameters=parameters))
+    return first_fit._replace(estimate=first_fit.estimate._replace(parameters=parameters))
 
 
 def split_held_out(
@@ -301,7 +325,7 @@ def _row_indices(slices: Sequence[slice]) -> np.ndarray:
 # --- input
 
 
-def _concatenate(model: Model, samples: Samples | Sequence[Samples]) -> Samples:
+def _join_recordings(model: Model, samples: Samples | Sequence[Samples]) -> Samples:
     """Join recordings; raise a ValueError if they are of another robot."""
     require_model(model)
     if not isinstance(samples, Samples):
@@ -392,10 +416,10 @@ def _require_support(model: Model, samples: Samples) -> None:
 
 
 def _held_out_results(
-    problem: Problem, equations: TorqueEquations, rows: np.ndarray, parameters: Array
+    estimator: Estimator, equations: TorqueEquations, rows: np.ndarray, parameters: Array
 ) -> tuple[JointResult, ...]:
     """Compare the described and the estimated model on samples that were held out."""
-    model, described = problem.unknowns.model, problem.reference.described
+    model, described = estimator.unknowns.model, estimator.reference.described
     squares, differences = np.zeros((2, 3, model.nv)), []
     for torques in equations.torques_and_residuals(rows, (described, parameters)):
         squares += sum_squares(torques)
@@ -407,24 +431,26 @@ def _held_out_results(
         differences.append(np.diff(torques[2], 2, axis=0))
     # second differences of white noise have 6 times its variance; jumps of friction are rare
     noise = median_deviation(np.concatenate(differences)) / np.sqrt(6.0)
-    return joint_results(model, squares, np.maximum(noise, problem.min_noise))
+    return joint_results(model, squares, np.maximum(noise, estimator.min_noise))
 
 
-def _base_estimate(problem: Problem, fit: Fit, covariance: Array, quantile: float) -> BaseEstimate:
+def _base_estimate(
+    estimator: Estimator, fit: Fit, covariance: Array, quantile: float
+) -> BaseEstimate:
     """Return values, intervals and excitation of the base parameters."""
-    base, value, determined = problem.base, fit.estimate.value, fit.estimate.determined
-    deviation = np.where(determined, np.sqrt(np.maximum(np.diag(covariance), 0.0)), np.inf)
+    base, value, is_determined = estimator.base, fit.estimate.value, fit.estimate.is_determined
+    deviation = np.where(is_determined, np.sqrt(np.maximum(np.diag(covariance), 0.0)), np.inf)
     # intervals of least squares hold for the physical estimate: the truth is physical, too, and
     # determined parameters depend little on the description
     half_width, after = quantile * deviation, base.matrix @ fit.parameters
-    size = problem.reference.typical.copy()
-    is_feature = base.independent >= problem.unknowns.bodies
+    size = estimator.reference.typical.copy()
+    is_feature = base.independent >= estimator.unknowns.bodies
     size[is_feature] = np.fmax(size, np.abs(value))[is_feature]
     return BaseEstimate(
         names=base.names,
         units=base.units,
         matrix=base.matrix,
-        before=base.matrix @ problem.reference.described,
+        before=base.matrix @ estimator.reference.described,
         after=after,
         estimate=value,
         deviation=deviation,
@@ -436,8 +462,8 @@ def _base_estimate(problem: Problem, fit: Fit, covariance: Array, quantile: floa
     )
 
 
-def _without_rounding(unknowns: Unknowns, parameters: Array, samples: Samples) -> Array:
-    """Return the parameters, with zeros for numbers that are rounding errors."""
+def _clear_rounding_errors(unknowns: Unknowns, parameters: Array, samples: Samples) -> Array:
+    """Return a copy of the parameters (p,), with zeros for numbers that are rounding errors."""
     negligible_torque = 1e-6  # relative to the RMS torque of a motor
     body_rounding = 1e-14  # relative to the size of a body
     parameters, drives = parameters.copy(), unknowns.model.drives

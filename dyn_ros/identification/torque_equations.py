@@ -27,8 +27,8 @@ from .equation_sums import (
     add_motion_noise,
     add_rows,
     add_sums,
+    contact_eliminations,
     correlation_length,
-    eliminations,
     remaining_noise,
 )
 from .friction_terms import friction_direction_changes
@@ -40,7 +40,8 @@ _MIN_REMAINING_NOISE = 0.1  # relative; a row that keeps less of its noise is no
 _DENSE_BLOCK = BLOCK_SIZE // 8  # samples; smaller, as all columns of all rows are computed
 _SUM_BLOCK = 4 * BLOCK_SIZE  # samples whose equations are added up in one call
 
-Progress = Callable[[float, str], None]
+StageProgress = Callable[[float, str], None]
+"""Function that gets the completed fraction, and a word that describes the current step."""
 
 
 class TorqueEquations:
@@ -56,7 +57,7 @@ class TorqueEquations:
         rows: np.ndarray,
         conditions: Conditions,
         threads: int = 1,
-        progress: Progress | None = None,
+        progress: StageProgress | None = None,
     ) -> None:
         self.samples = dataclasses.replace(
             samples, tau=without_gravity(unknowns.model, samples.q, samples.tau), direction=None
@@ -74,13 +75,16 @@ class TorqueEquations:
         # the algorithms read these numbers, which each estimate overwrites; the links do not change
         self._inertias = self._model._packed_inertias
         self._data, self._load_data = Data(self._model), Data(self._load_model)
-        self._actuated, self._drives = has_single_coordinate(self._model), self._model.drives
+        self._has_single_coordinate, self._drives = (
+            has_single_coordinate(self._model),
+            self._model.drives,
+        )
         self._has_friction = bool(unknowns.active[unknowns.bodies + self._model.nv :].any())
         self.change_friction()
         self.reversals = Reversals(
             self._drives.motor_velocity(samples.v),
             conditions.threshold,
-            np.flatnonzero(self._actuated & self._has_friction),
+            np.flatnonzero(self._has_single_coordinate & self._has_friction),
             samples.time,
             samples.cutoff,
             samples.recording,
@@ -88,7 +92,10 @@ class TorqueEquations:
         self._drop_near_reversals()
 
     def change_friction(self, step: Array | float = 0.0) -> None:
-        """Add a step (m,) to the logarithms of the free scales of friction."""
+        """Add a step (m,) to the logarithms of the free scales of friction.
+
+        Changes the terms in the conditions, and the direction of friction in the samples.
+        """
         terms = self.conditions.terms.after_step(step)
         self.conditions = self.conditions._replace(terms=terms)
         if terms.distance.any():
@@ -98,6 +105,7 @@ class TorqueEquations:
             self.samples = dataclasses.replace(self.samples, direction=direction)
 
     def _drop_near_reversals(self) -> None:
+        """Set the weights of samples within the margin of a reversal to 0."""
         near = self.reversals.distance < self.conditions.reversal_margin
         self.samples = dataclasses.replace(
             self.samples, weight=np.where(near, 0.0, self.samples.weight)
@@ -120,7 +128,7 @@ class TorqueEquations:
         features = np.empty((len(samples), self._model.nv, len(names)))
         for n, column in enumerate(self._columns(samples)[: len(names)]):
             features[..., n] = column
-        features[:, ~self._actuated] = 0.0
+        features[:, ~self._has_single_coordinate] = 0.0
         return features
 
     def _columns(
@@ -159,7 +167,10 @@ class TorqueEquations:
         )
 
     def update_load(self, parameters: Array) -> Array:
-        """Load the gears by an estimate (p,); return the relative change of the load, (nv,)."""
+        """Load the gears by an estimate (p,); return the relative change of the load, (nv,).
+
+        Changes the load in the terms of the conditions, if a joint has friction by load.
+        """
         if not self.conditions.terms.has_load.any():
             return np.zeros(self._model.nv)
         samples = self.samples.take(self._spread_rows(REGRESSION_SAMPLES))
@@ -182,13 +193,15 @@ class TorqueEquations:
             return np.broadcast_to(self.conditions.measured, samples.v.shape)
         # at rest, friction balances any torque up to its breakaway torque
         is_moving = np.abs(self._drives.motor_velocity(samples.v)) > self.conditions.threshold
-        return (is_moving & self.conditions.measured) | ~self._actuated
+        return (is_moving & self.conditions.measured) | ~self._has_single_coordinate
 
     def torques(self, samples: Samples, parameters: Array) -> Array:
         """Return the modeled torques of the motors, (B, nv)."""
         bodies = self._unknowns.bodies
         self._inertias[:] = parameters[:bodies].reshape(-1, 10)
-        feature_values = parameters[bodies:].reshape(-1, self._model.nv) * self._actuated
+        feature_values = (
+            parameters[bodies:].reshape(-1, self._model.nv) * self._has_single_coordinate
+        )
         torques = rnea(
             self._model,
             self._data,
@@ -214,8 +227,12 @@ class TorqueEquations:
 
     # --- sums over the recording
 
-    def sums(self, start: float, stop: float) -> Equations:
-        """Return the normal equations; progress goes from ``start`` to ``stop``."""
+    def sums(self, progress_range: tuple[float, float] = (0.0, 1.0)) -> Equations:
+        """Return the normal equations of all rows in use.
+
+        Report progress from the first to the second fraction of ``progress_range``.
+        """
+        start, stop = progress_range
         sums = self._zero_sums()
         for done, samples in self._blocks(_SUM_BLOCK):
             sums = add_sums(sums, self._sum_samples(samples, self.weights(samples)))
@@ -269,7 +286,7 @@ class TorqueEquations:
             affected = np.flatnonzero(
                 (edges[1:] > np.maximum(edges[:-1], first)) & (edges[:-1] < first + len(samples))
             )
-            r = self._weighted(samples, parameters, limit, noise)
+            r = self._weighted_residuals(samples, parameters, limit, noise)
             changes = self._friction_changes(
                 self.rows[first : first + len(samples)], samples, parameters
             )
@@ -278,8 +295,13 @@ class TorqueEquations:
             first += len(samples)
         return scores
 
-    def _weighted(self, samples: Samples, parameters: Array, limit: Array, noise: Array) -> Array:
-        """Return residuals, clipped to the limits, over the variance of their noise, (B, nv)."""
+    def _weighted_residuals(
+        self, samples: Samples, parameters: Array, limit: Array, noise: Array
+    ) -> Array:
+        """Return residuals, clipped to the limits, over the variance of their noise, (B, nv).
+
+        ``limit`` and ``noise`` are (nv,) [N m, N].
+        """
         r = self._drives.to_motors(samples.tau) - self.torques(samples, parameters)
         weights = self.weights(samples) / noise**2
         if samples.contacts:
@@ -335,6 +357,7 @@ class TorqueEquations:
         weighted = changes * (self.weights(samples) / noise**2)[:, joints]
 
         def sum_sets(values: Array) -> Array:
+            """Return the sums of values (B, ...) over each set of rows, (n, ...)."""
             return np.stack([block.sum(axis=0) for block in np.split(values, ends)])
 
         joint_masks = np.arange(len(noise)) == joints[:, None]
@@ -357,7 +380,7 @@ class TorqueEquations:
         for factor, noisy in zip(
             (0.5, 0.5, -1.0), (*add_motion_noise(self._model, samples, sigma), samples)
         ):
-            r = self._weighted(noisy, parameters, limit, noise)
+            r = self._weighted_residuals(noisy, parameters, limit, noise)
             total += factor * np.concatenate(
                 [gradients.sum(axis=0) for gradients in self._products(noisy, r)]
             )
@@ -412,6 +435,7 @@ class TorqueEquations:
         return self._sum_rows(*self._regressor_columns(samples), weights)
 
     def _regressor_columns(self, samples: Samples) -> tuple[Array, ...]:
+        """Return what the normal equations are summed from: q, v, a, torques and features."""
         return (
             samples.q,
             samples.v,
@@ -457,7 +481,7 @@ class TorqueEquations:
     def _eliminations(self, samples: Samples) -> Array:
         """Return matrices that eliminate contacts and friction of joints at rest, (B, nv, nv)."""
         at_rest = np.eye(self._model.nv) * ~self._is_known(samples)[:, None]
-        return eliminations(
+        return contact_eliminations(
             self._model,
             self._data,
             samples,
@@ -467,7 +491,10 @@ class TorqueEquations:
         )
 
     def leave_out_reversals(self, parameters: Array) -> bool:
-        """Leave out samples near reversals if residuals are larger there; return True if it did."""
+        """Leave out samples near reversals if residuals are larger there; return True if it did.
+
+        Widens the margin in the conditions, and sets the weights of these samples to 0.
+        """
         margin = self.reversals.affected_distance(
             self._spread_rows(STATISTICS_SAMPLES), np.abs(self.subsampled_residuals(parameters))
         )

@@ -12,7 +12,7 @@ _MODULES = {
     "Recording": "..recordings.recording",
     "Result": ".parallel",
     "gufunc": ".ufuncs",
-    "identify": ".identification",
+    "identify": ".identify_recordings",
     "map": ".parallel",
     "read": "..recordings.reading",
 }
@@ -21,7 +21,7 @@ __all__ = ["Recording", "Result", "gufunc", "identify", "map", "read"]
 if TYPE_CHECKING:
     from ..recordings.reading import read as read
     from ..recordings.recording import Recording as Recording
-    from .identification import identify as identify
+    from .identify_recordings import identify as identify
     from .parallel import Result as Result
     from .parallel import map as map
     from .ufuncs import gufunc as gufunc

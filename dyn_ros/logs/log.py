@@ -25,7 +25,7 @@ from ..recordings.selection import open_parts
 from ..states.joint_states import abbreviate_names
 from .effort_checks import check_effort_units
 from .quantities import VELOCITY_QUANTITIES, QuantitySettings, compute
-from .run.jobs import Jobs, Progress, Workers
+from .run.jobs import Jobs, StageProgress, Workers
 from .run.local_workers import Call
 from .velocities import computed_velocity_mask, velocity_notes
 from .write import bag, parquet
@@ -211,7 +211,7 @@ class Log:
             path: merge_contact_intervals(contacts) for path, contacts in self._contacts.items()
         }
 
-    def run(self, workers: Workers, progress: Progress) -> None:
+    def run(self, workers: Workers, progress: StageProgress) -> None:
         """Compute all parts that are not finished.
 
         Raise a ValueError if the folder contains results of other options, or another process
@@ -227,7 +227,7 @@ class Log:
         for recording in self.recordings:
             recording.folder.remove_temporary_files()
 
-    def _run(self, workers: Workers, progress: Progress) -> None:
+    def _run(self, workers: Workers, progress: StageProgress) -> None:
         """Compute all unfinished parts in workers, and store their reports."""
         jobs = Jobs(
             workers,

@@ -27,7 +27,7 @@ from ..recordings.recording import Recording, rate_mask
 from ..recordings.selection import load_robot, open_parts
 from ..states.joint_states import STALENESS
 from . import kernels
-from .run.jobs import Jobs, Progress, Workers
+from .run.jobs import Jobs, StageProgress, Workers
 from .run.local_workers import Call, LocalWorkers
 from .write.results import RecordingStat
 
@@ -69,7 +69,7 @@ def map(
     workers: int | None = None,
     scheduler: str | None = None,
     reduce: Callable[[Any, Any], Any] | None = None,
-    progress: Progress | None = None,
+    progress: StageProgress | None = None,
     retries: int = 2,
     topics: str | Iterable[str] | None = None,
     odometry: str | None = None,

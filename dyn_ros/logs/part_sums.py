@@ -13,7 +13,7 @@ import numpy as np
 from ..drives.efforts import rescale_torques
 from ..engine.kernel.types import Array
 from ..identification.equation_sums import STRETCH_COUNT, Conditions, Equations, Stretches
-from ..identification.least_squares import Fit, Problem, joint_results, sum_squares
+from ..identification.least_squares import Estimator, Fit, joint_results, sum_squares
 from ..identification.result import Identification
 from ..identification.samples import Samples
 from ..identification.solution import MIN_LOG_STEP, Solution
@@ -36,7 +36,7 @@ class Sums(NamedTuple):
 class Pass(NamedTuple):
     """A pass over all parts, with the noise and the limits of outliers of the first estimate."""
 
-    problem: Problem
+    estimator: Estimator
     conditions: Conditions
     fit: Fit  # the first estimate
     estimate: Array  # (p,), parameters whose residuals decide which samples are outliers
@@ -47,23 +47,23 @@ class Pass(NamedTuple):
         self, samples: Samples, rows: np.ndarray, is_in_first_estimate: bool, recording: int
     ) -> Sums:
         """Return the contribution of rows of a recording, whose index is ``recording``."""
-        problem, fit = self.problem, self.fit
+        estimator, fit = self.estimator, self.fit
         samples = dataclasses.replace(
             samples,
-            tau=rescale_torques(problem.unknowns.model, samples.q, samples.tau, self.constants),
+            tau=rescale_torques(estimator.unknowns.model, samples.q, samples.tau, self.constants),
         )
-        part = TorqueEquations(problem.unknowns, samples, rows.astype(np.int32), self.conditions)
-        equations, outliers, count = part.sums(0.0, 0.0), 0, 0
-        if problem.huber is not None:
+        part = TorqueEquations(estimator.unknowns, samples, rows.astype(np.int32), self.conditions)
+        equations, outliers, count = part.sums(), 0, 0
+        if estimator.huber is not None:
             excess, outliers, count = part.outlier_excess(self.estimate, fit.limit)
             equations = equations.minus(excess)
         squares = np.zeros((2, 3, len(fit.limit)))
-        models = problem.reference.described, fit.parameters
+        models = estimator.reference.described, fit.parameters
         for torques in part.torques_and_residuals(
             rows[:0] if is_in_first_estimate else rows, models
         ):
             squares += sum_squares(torques)
-        stretches = problem.stretch_sums(
+        stretches = estimator.stretch_sums(
             part,
             self.estimate,
             fit,
@@ -80,7 +80,7 @@ class Pass(NamedTuple):
         """
         estimate = fit.estimate
         deviation = np.sqrt(np.maximum(np.diag(estimate.inverse), 1e-300))
-        change = np.abs(estimate.parameters - self.estimate)[self.problem.base.independent]
+        change = np.abs(estimate.parameters - self.estimate)[self.estimator.base.independent]
         change /= deviation
         return bool(
             total.outliers * change.max(initial=0.0) > _MAX_ERROR * max(total.rows, 1)
@@ -99,7 +99,7 @@ def first_pass(first: Solution, count: int) -> Pass:
     """Return the pass after a first estimate, for that many parts."""
     fit = first.fit
     return Pass(
-        first.problem,
+        first.estimator,
         first.equations.conditions,
         fit,
         fit.estimate.parameters,
@@ -110,15 +110,15 @@ def first_pass(first: Solution, count: int) -> Pass:
 
 def fit_total(first: Solution, current_pass: Pass, total: Sums) -> tuple[Fit, Array]:
     """Return the fit from the sums of all parts, and the step of friction's terms (m,)."""
-    problem, first_fit = first.problem, first.fit
-    noise = problem.noise if problem.huber is None else first_fit.estimate.noise
-    estimate = problem.estimate(total.equations, noise, first_fit.correlation)
-    shift, independent = first_fit.shift.copy(), problem.base.independent
+    estimator, first_fit = first.estimator, first.fit
+    noise = estimator.noise if estimator.huber is None else first_fit.estimate.noise
+    estimate = estimator.estimate_base_parameters(total.equations, noise, first_fit.correlation)
+    shift, independent = first_fit.shift.copy(), estimator.base.independent
     moved = total.stretches.after_change((estimate.parameters - current_pass.estimate)[independent])
-    change, step = problem.newton_step(moved, current_pass.conditions.terms)
+    change, step = estimator.newton_step(moved, current_pass.conditions.terms)
     if len(step):
         shift[independent] += change
-    return problem.fit_with_shift(
+    return estimator.fit_with_shift(
         total.equations,
         estimate,
         shift,
@@ -129,7 +129,7 @@ def fit_total(first: Solution, current_pass: Pass, total: Sums) -> tuple[Fit, Ar
     ), step
 
 
-def identification(
+def make_total_result(
     first: Solution,
     current_pass: Pass,
     total: Sums,
@@ -139,15 +139,15 @@ def identification(
     seconds: float,
 ) -> Identification:
     """Return the result of all parts; ``warnings`` are added to the first estimate's."""
-    problem, joints = first.problem, first.joints
+    estimator, joints = first.estimator, first.joints
     if total.squares[1, 0].any():
         joints = joint_results(
-            problem.unknowns.model, total.squares, np.array([joint.noise for joint in joints])
+            estimator.unknowns.model, total.squares, np.array([joint.noise for joint in joints])
         )
-    change = (fit.estimate.parameters - current_pass.estimate)[problem.base.independent]
-    spread, count = problem.stretch_covariance(
+    change = (fit.estimate.parameters - current_pass.estimate)[estimator.base.independent]
+    spread, count = estimator.stretch_covariance(
         total.stretches.after_change(np.append(change, step)), fit.estimate
     )
     first.equations.conditions = current_pass.next_pass(fit, step).conditions
     final = first._replace(fit=fit, joints=joints, warnings=(*first.warnings, *warnings))
-    return final.identification(spread, count, total.size, seconds)
+    return final.to_identification(spread, count, total.size, seconds)

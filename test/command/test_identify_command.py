@@ -59,7 +59,7 @@ def test_several_recordings_without_friction(table, tmp_path, capsys):
         assert f" of 36 combinations of parameters are determined; {2 * count} samples" in shown
     # a folder may contain more than fits in memory
     with mock.patch(
-        "dyn_ros.logs.identification.identify_recordings", side_effect=ValueError("in parts")
+        "dyn_ros.logs.identify_recordings.identify_recordings", side_effect=ValueError("in parts")
     ):
         assert run("identify", UR10, tmp_path) == 2
     assert "in parts" in capsys.readouterr().err

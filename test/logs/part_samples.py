@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from dyn_ros.identification import Samples
-from dyn_ros.logs.identification import rows_between
+from dyn_ros.logs.identify_recordings import rows_between
 
 
 def save(folder, **arrays):

@@ -16,7 +16,7 @@ from logs.recorded import JointState, Sent
 import dyn_ros
 from dyn_ros.identification import Samples
 from dyn_ros.identification.identify_options import IdentifyOptions
-from dyn_ros.logs.identification import identify_parts, spread_indices
+from dyn_ros.logs.identify_recordings import identify_parts, spread_indices
 from dyn_ros.logs.run.local_workers import Call, LocalWorkers
 from dyn_ros.recordings.tables import columns
 

@@ -18,7 +18,7 @@ from ...engine.model import Model
 from ...engine.model.coordinates import has_single_coordinate
 from ...engine.model.parameters import pseudo_inertia
 from ...recordings.tables.row_selection import MAX_GAP_PERIODS
-from ..equation_sums import eliminations
+from ..equation_sums import contact_eliminations
 from ..motion.filtering import split_at_gaps
 from ..result import Identification
 from ..samples import Samples
@@ -143,7 +143,9 @@ def contact_torques(result: Identification, samples: Samples, residual: Array) -
     data = Data(result.model)
     for start in range(0, len(samples), _BLOCK_SIZE):
         rows = slice(start, start + _BLOCK_SIZE)
-        E = eliminations(result.model, data, samples.take(rows), result.contact_dimension, noise)
+        E = contact_eliminations(
+            result.model, data, samples.take(rows), result.contact_dimension, noise
+        )
         explained[rows] = residual[rows] - np.einsum("bij,bj->bi", E, residual[rows])
     return explained
 

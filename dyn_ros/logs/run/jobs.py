@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Workers: TypeAlias = "LocalWorkers | ClusterWorkers"
 FAN_IN = 8  # values that are combined at a time
 
-Progress = Callable[[float, str], None]
+StageProgress = Callable[[float, str], None]
 """A function that is called with the fraction that is done, and a word for what is being done."""
 
 
@@ -74,7 +74,7 @@ class Jobs:
         sizes: Sequence[float],
         *,
         reduce: Callable[[Any, Any], Any] | None = None,
-        progress: Progress | None = None,
+        progress: StageProgress | None = None,
     ) -> None:
         self._workers, self._calls, self._reduce = workers, calls, reduce
         self._recordings, self._sizes = recordings, sizes

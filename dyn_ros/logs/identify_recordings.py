@@ -25,11 +25,11 @@ from ..engine.model import Model
 from ..engine.model.moments import Moment
 from ..identification import Identification, Samples
 from ..identification.equation_sums import add_sums
-from ..identification.identify import make_result
+from ..identification.identify import estimate_intervals
 from ..identification.identify_options import IdentifyOptions
 from ..identification.locking import remaining_coordinates
-from ..identification.recorded_samples import read_recordings, recorded_robot
-from ..identification.solution import Solution, solve
+from ..identification.recorded_samples import lock_unrecorded_joints, read_recordings
+from ..identification.solution import Solution, estimate_parameters
 from ..recordings.formats import is_table
 from ..recordings.formats.sources import find_recordings, open_source
 from ..recordings.options import ReadOptions, accept_options
@@ -40,7 +40,7 @@ from ..recordings.tables.columns import Columns, name_file_in_errors
 from ..states.joint_states import STALENESS
 from . import part_sums
 from .parallel import open_workers
-from .run.jobs import Progress, Reduction, Workers, run_calls
+from .run.jobs import Reduction, StageProgress, Workers, run_calls
 from .run.local_workers import Call, Failure
 
 TableColumns = Mapping[Path, Mapping[str, str]]
@@ -70,7 +70,7 @@ def identify(
     staleness: float = STALENESS,
     workers: int | None = None,
     scheduler: str | None = None,
-    progress: Progress | None = None,
+    progress: StageProgress | None = None,
     **options: Any,
 ) -> Identification:
     """Estimate the parameters of a robot from recordings of any kind and length.
@@ -129,8 +129,8 @@ def identify(
     return identify_recordings(
         model,
         paths,
-        lambda arm, samples: identify_options.for_velocities(
-            remaining_coordinates(model, arm)[1], model.nv
+        lambda locked_model, samples: identify_options.for_velocities(
+            remaining_coordinates(model, locked_model)[1], model.nv
         ),
         ReadOptions(
             topics=None if topics is None else tuple(topics),
@@ -151,8 +151,8 @@ def identify(
 def identify_recordings(
     model: Model,
     paths: Sequence[Path],
-    options: Callable[[Model, Samples | None], IdentifyOptions],
-    read: ReadOptions,
+    make_options: Callable[[Model, Samples | None], IdentifyOptions],
+    read_options: ReadOptions,
     *,
     lock: Mapping[str, float | None] | None = None,
     cutoff: float | None = None,
@@ -160,39 +160,42 @@ def identify_recordings(
     in_memory: bool = False,
     workers: int | None = None,
     scheduler: str | None = None,
-    progress: Progress | None = None,
+    progress: StageProgress | None = None,
 ) -> Identification:
     """Identify a robot, in memory or in parts, see ``identify``; ``in_memory`` prevents parts.
 
-    ``options`` is called with the robot without locked joints, and with its samples if they are in
-    memory.
+    ``make_options`` is called with the robot without locked joints, and with its samples if they
+    are in memory, else None. ``lock`` are joints to lock, as for ``lock_joints``; those with
+    neither positions nor efforts are locked as well and, in memory, those that do not move.
     """
     progress = progress or (lambda fraction, label: None)
-    if in_memory or (workers is None and scheduler is None and _fit_in_memory(paths, model, read)):
-        arm, samples = read_recordings(
-            model, paths, read, lock=lock, cutoff=cutoff, velocity=velocity
+    if in_memory or (
+        workers is None and scheduler is None and _fit_in_memory(paths, model, read_options)
+    ):
+        locked_model, samples = read_recordings(
+            model, paths, read_options, lock=lock, cutoff=cutoff, velocity=velocity
         )
         return identification.identify(
-            arm, samples, progress=progress, **vars(options(arm, samples))
+            locked_model, samples, progress=progress, **vars(make_options(locked_model, samples))
         )
-    _require_no_contacts(paths, model, read)
-    arm, warnings = recorded_robot(model, paths, read, lock)
-    read = dataclasses.replace(
-        read, robot=arm, overlap=(_PART_OVERLAP, _PART_OVERLAP), size=_PART_SIZE
+    _require_no_contacts(paths, model, read_options)
+    locked_model, warnings = lock_unrecorded_joints(model, paths, read_options, lock)
+    read_options = dataclasses.replace(
+        read_options, robot=locked_model, overlap=(_PART_OVERLAP, _PART_OVERLAP), size=_PART_SIZE
     )
     with closing(open_workers(workers, scheduler)) as processes:
         result = identify_parts(
-            arm,
-            _plan_parts(processes, paths, read, velocity),
+            locked_model,
+            _plan_parts(processes, paths, read_options, velocity),
             processes,
-            options(arm, None),
+            make_options(locked_model, None),
             cutoff=cutoff,
             progress=progress,
         )
     return dataclasses.replace(result, warnings=(*warnings, *result.warnings))
 
 
-def _fit_in_memory(paths: Sequence[Path], model: Model, read: ReadOptions) -> bool:
+def _fit_in_memory(paths: Sequence[Path], model: Model, read_options: ReadOptions) -> bool:
     """Return True if recordings have few states, or contacts, which cannot be used in parts."""
     count = 0.0
     for path in paths:
@@ -201,18 +204,20 @@ def _fit_in_memory(paths: Sequence[Path], model: Model, read: ReadOptions) -> bo
             count += size / (100.0 + 40.0 * model.nv)
             continue
         with name_file_in_errors(path):
-            table = Columns(path, model, read.columns.get(path))
+            table = Columns(path, model, read_options.columns.get(path))
             if table.owners("in_contact"):
                 return True
             count += len(table)
     return count <= _MAX_SAMPLES_IN_MEMORY
 
 
-def _require_no_contacts(paths: Sequence[Path], model: Model, read: ReadOptions) -> None:
+def _require_no_contacts(paths: Sequence[Path], model: Model, read_options: ReadOptions) -> None:
     """Raise a ValueError if a table has contacts."""
     for path in paths:
         with name_file_in_errors(path):
-            if is_table(path) and Columns(path, model, read.columns.get(path)).owners("in_contact"):
+            if is_table(path) and Columns(path, model, read_options.columns.get(path)).owners(
+                "in_contact"
+            ):
                 raise ValueError(
                     "contacts, the columns in_contact, cannot be used when recordings "
                     "are processed in parts; leave out workers and scheduler, and "
@@ -221,11 +226,13 @@ def _require_no_contacts(paths: Sequence[Path], model: Model, read: ReadOptions)
 
 
 def _plan_parts(
-    workers: Workers, paths: Sequence[Path], read: ReadOptions, velocity: bool
+    workers: Workers, paths: Sequence[Path], read_options: ReadOptions, velocity: bool
 ) -> list[Call]:
     """Return calls that load the parts of all recordings."""
     parts: dict[int, list[Part]] = {}
-    calls = deque(Call(open_parts, (read, path), recording=n) for n, path in enumerate(paths))
+    calls = deque(
+        Call(open_parts, (read_options, path), recording=n) for n, path in enumerate(paths)
+    )
     for call, handle, failure in run_calls(workers, calls):
         if failure is not None:
             raise ValueError(f"{paths[call.recording]}: {failure}")
@@ -265,7 +272,7 @@ def identify_parts(
     options: IdentifyOptions,
     *,
     cutoff: float | None,
-    progress: Progress,
+    progress: StageProgress,
 ) -> Identification:
     """Estimate the parameters of a robot from parts of recordings.
 
@@ -280,7 +287,7 @@ def identify_parts(
         model, [calls[k] for k in first_parts], workers, cutoff, progress, options
     )
     if len(first_parts) == len(calls):
-        result = make_result(first_solution, start_time)
+        result = estimate_intervals(first_solution, start_time)
         warnings = _failure_warnings(failures, len(calls))
         progress(1.0, "done")
         return dataclasses.replace(result, warnings=(*result.warnings, *warnings))
@@ -292,14 +299,14 @@ def identify_parts(
             )
             for k, call in enumerate(calls)
         ]
-        pass_progress = _pass_progress(1.0 - 0.7 * 0.5**n, progress)
+        pass_progress = _make_pass_progress(1.0 - 0.7 * 0.5**n, progress)
         total, failures = _sum_parts(workers, sum_calls, pass_progress)
         fit, step = part_sums.fit_total(first_solution, current_pass, total)
         if n + 1 == _MAX_PASSES or not current_pass.requires_next_pass(fit, step, total):
             break
         current_pass = current_pass.next_pass(fit, step)
     warnings = _failure_warnings(failures, len(calls))
-    result = part_sums.identification(
+    result = part_sums.make_total_result(
         first_solution, current_pass, total, fit, step, warnings, time.perf_counter() - start_time
     )
     progress(1.0, "done")
@@ -321,7 +328,7 @@ def spread_indices(count: int, max_count: int) -> list[int]:
 
 
 def _numbered_outcomes(
-    workers: Workers, calls: Sequence[Call], progress: Progress, label: str
+    workers: Workers, calls: Sequence[Call], progress: StageProgress, label: str
 ) -> Iterator[tuple[int, Any, Failure | None]]:
     """Yield the index of each call as soon as it is done, the handle of its value, its failure."""
     numbered = deque(call._replace(number=n) for n, call in enumerate(calls))
@@ -333,7 +340,7 @@ def _numbered_outcomes(
 
 
 def _collect_values(
-    workers: Workers, calls: Sequence[Call], progress: Progress
+    workers: Workers, calls: Sequence[Call], progress: StageProgress
 ) -> tuple[list[tuple[Call, Any]], Counter[str]]:
     """Make calls; return them with their values, in their order, and count reasons of failures."""
     outcomes = sorted(
@@ -392,7 +399,7 @@ def _solve_first_parts(
     calls: Sequence[Call],
     workers: Workers,
     cutoff: float,
-    progress: Progress,
+    progress: StageProgress,
     options: IdentifyOptions,
 ) -> tuple[Solution, Counter[str]]:
     """Return an estimate from parts of recordings, and count reasons of parts not used."""
@@ -411,13 +418,13 @@ def _solve_first_parts(
     samples = Samples.concatenate([samples for _, samples in parts])
     recordings = np.repeat(*np.transpose([(n, len(samples)) for n, samples in parts]))
     samples = dataclasses.replace(samples, recording=recordings.astype(np.int32))
-    return solve(
+    return estimate_parameters(
         model, samples, options, lambda fraction, label: progress(0.1 + 0.2 * fraction, label)
     ), failures
 
 
 def _sum_parts(
-    workers: Workers, calls: Sequence[Call], progress: Progress
+    workers: Workers, calls: Sequence[Call], progress: StageProgress
 ) -> tuple[part_sums.Sums, Counter[str]]:
     """Return the sums of all parts, and count reasons of parts that contribute nothing."""
     total, failures = Reduction(workers, add_sums), Counter[str]()
@@ -431,6 +438,6 @@ def _sum_parts(
     return workers.value(combined[0]), failures
 
 
-def _pass_progress(start: float, progress: Progress) -> Progress:
+def _make_pass_progress(start: float, progress: StageProgress) -> StageProgress:
     """Return the progress of a pass: half of what remains, since another one may follow."""
     return lambda fraction, label: progress(start + 0.5 * (1.0 - start) * fraction, label)
