@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forward dynamics by the articulated-body algorithm.
 
-Featherstone (2008), table 7.1, expressed in the root frame. The columns of a joint with several
-degrees of freedom are eliminated one by one.
+Featherstone (2008), table 7.1, expressed in root axes, about each joint's own origin. The columns
+of a joint with several degrees of freedom are eliminated one by one. X is the shift from a joint's
+origin to its parent's: X m and X* f are motions and forces about the parent's origin. The inertia
+with all joints of the subtree locked is that of the composite rigid body.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ DDQ = field("ddq", ("nv",), "Joint accelerations [rad/s2, m/s2].")
 LINK_ACCELERATION = field(
     "link_accelerations",
     ("rows", 6),
-    "Spatial acceleration of each joint's body, including the root's, "
-    "expressed in the world at the joint's origin [m/s2, rad/s2].",
+    "Spatial acceleration of each joint's body minus gravity, or with the given acceleration of "
+    "the root, expressed in the world at the joint's origin [m/s2, rad/s2].",
 )
 BIAS = field("_bias", ("rows", 6))
 CHILDREN = field("_children", ("rows", 21))  # articulated inertias of a joint's children
@@ -37,9 +39,9 @@ LOCKED_INERTIA_BOUND = field("_locked_inertia_bound", ("rows",))  # see store_lo
 
 @kernel
 def outward_velocities(r):
-    """Pass 1: compute velocities, bias accelerations and forces, and rigid-body inertias.
+    """Compute velocities, inertias, bias accelerations and forces of bodies, in an outward pass.
 
-        v = v_p + S qd
+        v = X^-1 v_p + S qd
         c = v x S qd
         pA = v x* Y v - f_ext               Featherstone (2008), table 7.1
 
@@ -62,7 +64,7 @@ def outward_velocities(r):
 
 @kernel
 def articulated_column(r, i, c, Y):
-    """Return Y S_c for joint i, and the size of S_c' Y S_c with all descendants locked.
+    """Return Y S_c for joint i, and a bound of S_c' Y S_c with all descendants locked.
 
     Reads COLUMNS, LOCKED_MASS, LOCKED_INERTIA_BOUND.
     """
@@ -87,45 +89,46 @@ def articulated_column(r, i, c, Y):
 
 
 @kernel
-def store_locked_inertia(r, i, mass, size):
-    """Store mass and size of inertia of the subtree of joint i: its body, and its children's sum.
+def store_locked_inertia(r, i, mass, bound):
+    """Store mass and inertia bound of the subtree of joint i with its joints locked.
 
-    Articulated inertias do not contain them, because the inertia that a free joint moves cancels;
-    the rounding error, which is proportional to the size, remains.
+    ``mass`` and ``bound`` are those of its body; the children's sums are added. Free joints subtract
+    inertia from the locked one. What remains, a pivot, can be as small as the rounding error, which
+    is proportional to the locked inertia; pivots are therefore compared with the bound.
 
     Writes LOCKED_MASS, LOCKED_INERTIA_BOUND.
     """
     if has_child(r, i):
         mass = mass + entry(r, LOCKED_MASS, i)
-        size = size + entry(r, LOCKED_INERTIA_BOUND, i)
+        bound = bound + entry(r, LOCKED_INERTIA_BOUND, i)
     set_entry(r, LOCKED_MASS, i, mass)
-    set_entry(r, LOCKED_INERTIA_BOUND, i, size)
+    set_entry(r, LOCKED_INERTIA_BOUND, i, bound)
 
 
 @kernel
 def add_locked_to_parent(r, i):
-    """Add mass and size of the subtree of joint i to the sum of its parent's children.
+    """Add mass and inertia bound of the subtree of joint i to the sums of its parent's children.
 
         m_p = m_p + m
-        I_p = I_p + I + 2 m |p|^2
+        b_p = b_p + b + 2 m |p|^2           b: bound; p: vector from the parent's origin
 
     Reads FROM_PARENT; writes LOCKED_MASS, LOCKED_INERTIA_BOUND.
     """
     j, p = parent(r, i), ra.from_parent(r, i)
     mass = entry(r, LOCKED_MASS, i)
-    size = entry(r, LOCKED_INERTIA_BOUND, i) + 2.0 * dot(p, p) * mass
+    bound = entry(r, LOCKED_INERTIA_BOUND, i) + 2.0 * dot(p, p) * mass
     if not is_last_child(r, i):
         mass = mass + entry(r, LOCKED_MASS, j)
-        size = size + entry(r, LOCKED_INERTIA_BOUND, j)
+        bound = bound + entry(r, LOCKED_INERTIA_BOUND, j)
     set_entry(r, LOCKED_MASS, j, mass)
-    set_entry(r, LOCKED_INERTIA_BOUND, j, size)
+    set_entry(r, LOCKED_INERTIA_BOUND, j, bound)
 
 
 @kernel
 def finish_articulated_inertia(r, i):
-    """Return the articulated-body inertia of the subtree of joint i.
+    """Return the articulated-body inertia of the subtree of joint i; store its locked inertia.
 
-        YA = Y + sum of the children's Ya
+        YA = Y + sum over children of X* Ya X^-1
 
     Reads COMPOSITE, CHILDREN; writes LOCKED_MASS, LOCKED_INERTIA_BOUND.
     """
@@ -146,9 +149,9 @@ def eliminate_column(r, i, c, Y):
     Reads COLUMNS, LOCKED_MASS, LOCKED_INERTIA_BOUND; writes U, DINV.
     """
     k = idx_v(r, i) + c
-    U_k, size = articulated_column(r, i, c, Y)
+    U_k, bound = articulated_column(r, i, c, Y)
     d = ra.dot_column(r, i, c, U_k) + armature(r, k)
-    if not all_above(d, MIN_RELIABLE_PIVOT * size):
+    if not all_above(d, MIN_RELIABLE_PIVOT * bound):
         report_small_pivot(r, k)
     d = 1.0 / d
     set_force(r, U, k, U_k)
@@ -172,7 +175,10 @@ def add_articulated_to_parent(r, i, Y):
 
 @kernel
 def eliminate_joints(r):
-    """Compute articulated-body inertias alone, from rigid-body inertias in the root frame.
+    """Compute articulated-body inertias without bias forces, in an inward pass.
+
+        Ya = YA - U D^-1 U'
+        YA_p = YA_p + X* Ya X^-1            Featherstone (2008), table 7.1
 
     Reads FROM_PARENT, COLUMNS, COMPOSITE; writes CHILDREN, U, DINV, LOCKED_MASS,
     LOCKED_INERTIA_BOUND.
@@ -187,7 +193,7 @@ def eliminate_joints(r):
 
 @kernel
 def eliminate_bias_force(r, i):
-    """Store the bias torques of joint i; return its bias force, with the joint free to move.
+    """Store the bias torques of joint i; return the bias force of its subtree without Ya c.
 
         u = tau - S' pA
         pa = pA + U D^-1 u                  Featherstone (2008), table 7.1
@@ -211,11 +217,14 @@ def eliminate_bias_force(r, i):
 
 @kernel
 def inward_pass(r):
-    """Pass 2: compute articulated inertias, then bias forces, as registers do not hold both.
+    """Compute articulated inertias and bias forces, in an inward pass.
 
         Ya = YA - U D^-1 U'
         pa = pA + Ya c + U D^-1 u
-        YA_p = YA_p + X* Ya X,  pA_p = pA_p + X* pa         Featherstone (2008), table 7.1
+        YA_p = YA_p + X* Ya X^-1,  pA_p = pA_p + X* pa      Featherstone (2008), table 7.1
+
+    For each joint, all columns are eliminated from the inertia before any from the force, because
+    registers do not hold both.
 
     Reads TAU_IN, FROM_PARENT, COLUMNS, COMPOSITE, BIAS; writes CHILDREN, BIAS_FORCE, U, DINV,
     BIAS_TORQUE, LOCKED_MASS, LOCKED_INERTIA_BOUND.
@@ -233,9 +242,9 @@ def inward_pass(r):
 
 @kernel
 def outward_accelerations(r):
-    """Pass 3: compute the accelerations of joints and bodies.
+    """Compute the accelerations of joints and bodies, in an outward pass.
 
-        a = a_p + c
+        a = X^-1 a_p + c
         qdd = D^-1 (u - U' a)
         a = a + S qdd                       Featherstone (2008), table 7.1
 

@@ -4,8 +4,8 @@
 
 Featherstone (2008), table 7.1, expressed in the root frame, each about its own joint's origin. If
 mimic joints couple branches, the subtree of each joint is treated on its own: with its composite
-inertia Y, the inertia matrix H of the joints behind it, and the forces F on its body that hold it
-while these joints accelerate, it is Y - F H^-1 F' (section 7.2).
+inertia Y, the inertia matrix H of its descendants, and the forces F on its body that hold it while
+these joints accelerate, it is Y - F H^-1 F' (section 7.2).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ MAX_ROUNDING_ERROR = 2e-15
 def store_articulated_inertia(r, i, Y):
     """Store an inertia about the origin of joint i, expressed in its frame and in the world.
 
-        Yaba = R' Y R
+        Yaba = R' Y R,  oYaba = X* Y X^-1   X: shift from joint i to the world's origin
 
     Reads ROTATION, ORIGIN, POSITION; writes YABA, OYABA.
     """
@@ -64,7 +64,7 @@ def store_articulated_inertia(r, i, Y):
 def articulated_inertias_kernel(r):
     """Compute the articulated-body inertia of each joint's subtree.
 
-        YA = Y + sum over children of X* (YA - U D^-1 U') X           Featherstone (2008), table 7.1
+        YA = Y + sum over children of X* (YA - U D^-1 U') X^-1        Featherstone (2008), table 7.1
 
     Reads Q; writes YABA, OYABA; calls place_bodies_relative, finish_articulated_inertia,
     store_articulated_inertia, add_articulated_to_parent, eliminate_column.
@@ -93,9 +93,9 @@ def is_last_with_velocity(r, j, end):
 
 @kernel
 def add_descendant_column(r, i, j, c):
-    """Add column c of joint j, behind joint i, to H and F.
+    """Add column c of joint j, a descendant of joint i, to H and F.
 
-        F_k = Y S_k,  H_lk = S_l' F_k           Featherstone (2008), table 6.2
+        F_k = Y S_k,  H_lk = S_l' F_k       Featherstone (2008), table 6.2
 
     Reads FROM_PARENT, COLUMNS, COMPOSITE; writes DESCENDANT_INERTIA, DESCENDANT_FORCES,
     DESCENDANT_BOUND.
@@ -126,7 +126,7 @@ def add_descendant_column(r, i, j, c):
 
 @kernel
 def compute_descendant_inertia(r, i, end):
-    """Compute H and F of the joints behind joint i, up to joint ``end``.
+    """Compute H and F of the descendants of joint i, the joints up to joint ``end``.
 
     Reads FROM_PARENT, COLUMNS, COMPOSITE; writes DESCENDANT_INERTIA, DESCENDANT_FORCES,
     DESCENDANT_BOUND.
@@ -145,7 +145,7 @@ def compute_descendant_inertia(r, i, end):
 
 @kernel
 def eliminate_descendant(r, k, Y):
-    """Eliminate velocity k, if it moves inertia, from H, F and Y; return Y.
+    """Eliminate velocity k of descendants, if it moves inertia, from H, F and Y; return Y.
 
         H_ab = H_ab - H_ak H_kb / H_kk
         F_a = F_a - H_ak F_k / H_kk
@@ -154,10 +154,10 @@ def eliminate_descendant(r, k, Y):
     Reads DESCENDANT_BOUND; writes DESCENDANT_INERTIA, DESCENDANT_FORCES.
     """
     n, H = nv(r), matrix(r, DESCENDANT_INERTIA)
-    d, size = element(r, H, k, k), entry(r, DESCENDANT_BOUND, k)
-    if not all_above(d, MIN_RELIABLE_PIVOT * size):
+    d, bound = element(r, H, k, k), entry(r, DESCENDANT_BOUND, k)
+    if not all_above(d, MIN_RELIABLE_PIVOT * bound):
         report_small_pivot(r, k)
-    s = select_above(d, MAX_ROUNDING_ERROR * size, 1.0 / d, 0.0)
+    s = select_above(d, MAX_ROUNDING_ERROR * bound, 1.0 / d, 0.0)
     F = force(r, DESCENDANT_FORCES, k)
     for a in range(n):
         x = s * element(r, H, a, k)
@@ -177,7 +177,7 @@ def eliminate_descendant(r, k, Y):
 def coupled_articulated_inertias_kernel(r):
     """Compute articulated-body inertias if mimic joints couple branches, subtree by subtree.
 
-        YA = Y - F H^-1 F'                  H, F: of the joints in the subtree
+        YA = Y - F H^-1 F'                  H, F: of the joint's descendants
 
     Reads Q; writes YABA, OYABA; calls place_bodies_relative, compute_descendant_inertia,
     store_articulated_inertia, eliminate_descendant.

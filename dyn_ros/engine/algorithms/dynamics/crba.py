@@ -5,7 +5,8 @@
 The composite inertias of the subtrees of all joints, with the joints locked, are expressed in the
 root frame, each about its own joint's origin (root_axes.py). The rate of a rigid body's inertia has
 the form of an inertia without mass, whose first moment is the linear momentum; rates are therefore
-transformed and summed like inertias.
+transformed and summed like inertias. X is the shift from a joint's origin to its parent's: X m and
+X* f are motions and forces about the parent's origin, and X* Y X^-1 is an inertia about it.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def composite_column(r, i, c, Y):
 def add_inertia_to_parent(r, field, i):
     """Add the inertia of the subtree of joint i to its parent's; return it.
 
-        Y_p = Y_p + X* Y X
+        Y_p = Y_p + X* Y X^-1
 
     Reads FROM_PARENT; writes field.
     """
@@ -76,11 +77,13 @@ def add_inertia_to_parent(r, field, i):
 
 @kernel
 def store_inertia_matrix(r):
-    """Inward pass, after the inertias of all bodies: store M and the inertias of the subtrees.
+    """Compute M and the inertias of the subtrees, in an inward pass, after those of all bodies.
 
-        Y_p = Y_p + Y
-        F = Y S_i
-        M_ji = M_ij = S_j' F    for i and its ancestors j       Featherstone (2008), table 6.2
+        Y_p = Y_p + X* Y X^-1
+        F = Y S_i,  M_ii = S_i' F
+        F = X* F,  M_ji = M_ij = S_j' F     on the way from i to the root, for its ancestors j
+
+    Featherstone (2008), table 6.2; armature is added to the diagonal.
 
     Reads FROM_PARENT, COLUMNS; writes M, COMPOSITE.
     """
@@ -121,7 +124,9 @@ def place_bodies(r):
 def crba_kernel(r):
     """Compute the inertia matrix by the composite-rigid-body algorithm.
 
-        M_ij = S_i' X* Y_j S_j              for ancestors i of j; Featherstone (2008), table 6.2
+        M_ij = S_i' X* Y_j S_j              X: from joint j to its ancestor i, or 1 if i is j
+
+    Featherstone (2008), table 6.2; Y_j is the inertia of the subtree of joint j.
 
     Reads Q; writes ROTATION, FROM_PARENT, COLUMNS, M, COMPOSITE.
     """
@@ -196,9 +201,9 @@ def compute_inertia_rates(r):
 
 @kernel
 def sum_over_subtrees(r, field):
-    """Sum the inertias of bodies over subtrees; row 0 is the whole robot's.
+    """Sum the inertias of bodies in a field over subtrees; row 0 is the whole robot's.
 
-        Y_p = Y_p + X* Y X
+        Y_p = Y_p + X* Y X^-1
 
     Reads FROM_PARENT; writes field.
     """
@@ -235,14 +240,16 @@ def set_spatial_inertia(r, field, i, Y):
 
 
 @kernel
-def store_composite(r, i, Y, local, world):
-    """Store an inertia about the origin of joint i, expressed in its frame and in the world.
+def store_composite(r, i, Y, local_field, world_field):
+    """Store an inertia about the origin of joint i as matrices, in its frame and in the world.
 
-    Reads ROTATION, ORIGIN, POSITION; writes local, world.
+        R' Y R,  X* Y X^-1                  X: shift from joint i to the world's origin
+
+    Reads ROTATION, ORIGIN, POSITION; writes local_field, world_field.
     """
     R = rotation(r, ra.ROTATION, i)
-    set_spatial_inertia(r, local, i, inertia_rotated(transposed(R), Y))
-    set_spatial_inertia(r, world, i, inertia_moved(ra.from_root(r, i), Y))
+    set_spatial_inertia(r, local_field, i, inertia_rotated(transposed(R), Y))
+    set_spatial_inertia(r, world_field, i, inertia_moved(ra.from_root(r, i), Y))
 
 
 @kernel
@@ -258,8 +265,8 @@ def joint_subtree_end(r, i):
 def composite_inertias_kernel(r):
     """Compute the inertia of each joint's subtree and its rate, with joints locked.
 
-        Y = sum of X*_i Y_i X_i
-        dY = sum of X*_i (v_i x* Y_i - Y_i v_i x) X_i
+        Y = sum of X_i* Y_i X_i^-1
+        dY = sum of X_i* (v_i x* Y_i - Y_i v_i x) X_i^-1        X_i: from body i to the joint
 
     Reads Q; writes V, YCRB, OYCRB, DYCRB, DOYCRB; calls place_bodies_relative,
     compute_inertia_rates, store_composite.

@@ -1,6 +1,9 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Momentum of each body, force of each joint; kinetic, potential and mechanical energy."""
+"""Momentum of each body, force of each joint; kinetic, potential and mechanical energy.
+
+X = liMi transforms motions from a joint's frame to its parent's, and oMi to the world.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ MECHANICAL = field("mechanical_energy", (), "Sum of kinetic and potential energy
 def compute_joint_velocity(r, i):
     """Compute and return the velocity of joint i in its frame, after its placement.
 
-        v = X v_p + S qd
+        v = X^-1 v_p + S qd
 
     Reads V, LIMI; writes JOINT_V.
     """

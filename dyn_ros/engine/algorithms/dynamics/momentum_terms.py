@@ -31,9 +31,9 @@ GRAVITY_IN_JOINT = field("_gravity_in_joint", ("rows", 3))  # expressed in each 
 
 @kernel
 def compute_body_momenta(r, velocity):
-    """Outward pass: compute the momenta of bodies, with the velocities of a field.
+    """Compute the momenta of bodies with the velocities of a field, in an outward pass.
 
-        v = X v_p + S qd,  h = Y v,  g_i = R' g_p
+        v = X^-1 v_p + S qd,  h = Y v,  g_i = R' g_p        X = (R, p) = liMi
 
     Reads Q, velocity; writes LIMI, JOINT_V, P, SUBTREE_MOMENTUM, SUBTREE_MASS,
     SUBTREE_FIRST_MOMENT, GRAVITY_IN_JOINT.

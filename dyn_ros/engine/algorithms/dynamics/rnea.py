@@ -1,6 +1,10 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Inverse dynamics by the recursive Newton-Euler algorithm, in body frames, and its relatives."""
+"""Inverse dynamics, nonlinear effects and static torques, by the recursive Newton-Euler algorithm.
+
+Featherstone (2008), table 5.1, in body frames. X is the placement of a joint in its parent, liMi:
+it transforms motions from the joint frame to the parent frame, and X* forces.
+"""
 
 from __future__ import annotations
 
@@ -31,19 +35,22 @@ def set_universe_at_rest(r):
 
 @kernel
 def external_force(r, i):
-    """Return the external force on the body of joint i. Reads F_EXT."""
+    """Return the external force on the body of joint i; the input has no row for the universe.
+
+    Reads F_EXT.
+    """
     return force(r, F_EXT, i - 1)
 
 
 @kernel
-def newton_euler_outward(r, i, accelerated):
+def newton_euler_outward(r, i, with_acceleration):
     """Compute the motion of joint i and the force on its body, expressed in the joint frame.
 
-        v = X v_p + S qd
-        a = X a_p + S qdd + v x S qd
-        f = I a + v x* I v - f_ext                      Featherstone (2008), table 5.1
+        v = X^-1 v_p + S qd
+        a = X^-1 a_p + S qdd + v x S qd
+        f = Y a + v x* Y v - f_ext                      Featherstone (2008), table 5.1
 
-    p is the parent, and X the transform from its frame. If not ``accelerated``, qdd is zero.
+    p is the parent joint. Without ``with_acceleration``, qdd is zero.
 
     Reads Q, V, A, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F.
     """
@@ -51,7 +58,7 @@ def newton_euler_outward(r, i, accelerated):
     set_placement(r, LIMI, i, X)
     v = add_subspace_times(r, i, motion_to_child(X, motion(r, JOINT_V, p)), V)
     a = motion_add(motion_to_child(X, motion(r, JOINT_A, p)), cross_subspace_times(r, i, v, V))
-    if accelerated:
+    if with_acceleration:
         a = add_subspace_times(r, i, a, A)
     f = body_force(body_inertia(r, i), v, a)
     if has_input(r, F_EXT):
@@ -63,10 +70,12 @@ def newton_euler_outward(r, i, accelerated):
 
 @kernel
 def transmit_forces(r, tau):
-    """Backward pass: compute the joint torques, in the field ``tau``, and sum forces to the base.
+    """Compute the joint torques and the forces on subtrees, in an inward pass.
 
         tau = S' f
         f_p = f_p + X* f                                Featherstone (2008), table 5.1
+
+    The torques are stored in the field ``tau``. The force on the universe is the sum of all.
 
     Reads LIMI; writes JOINT_F, tau.
     """
@@ -78,20 +87,20 @@ def transmit_forces(r, tau):
 
 
 @kernel
-def newton_euler(r, accelerated, tau):
-    """Run the recursive Newton-Euler algorithm; store the torques in the field ``tau``.
+def newton_euler(r, with_acceleration, tau):
+    """Compute the joint torques by the recursive Newton-Euler algorithm, in the field ``tau``.
 
         tau = S' f + armature qdd
 
-    If not ``accelerated``, qdd is zero.
+    Without ``with_acceleration``, qdd is zero.
 
     Reads Q, V, A, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F, tau.
     """
     set_universe_at_rest(r)
     for i in range(1, njoints(r) + 1):
-        newton_euler_outward(r, i, accelerated)
+        newton_euler_outward(r, i, with_acceleration)
     transmit_forces(r, tau)
-    if accelerated:
+    if with_acceleration:
         for k in range(nv(r)):
             add_to_entry(r, tau, k, armature(r, k) * entry(r, A, k))
 
@@ -118,10 +127,10 @@ def nonlinear_effects_kernel(r):
 
 @kernel
 def compute_static_force(r, i):
-    """Forward pass for joint i at rest, as ``newton_euler_outward`` without velocities.
+    """Compute the force on the body of joint i at rest, as ``newton_euler_outward`` without v.
 
-        a = X a_p
-        f = I a - f_ext
+        a = X^-1 a_p
+        f = Y a - f_ext
 
     Reads Q, F_EXT; writes LIMI, JOINT_A, JOINT_F.
     """
@@ -137,7 +146,7 @@ def compute_static_force(r, i):
 
 @kernel
 def compute_static_torques(r, tau):
-    """Compute the torques at rest in the field ``tau``, g - J' f_ext.
+    """Compute the torques at rest, g - J' f_ext, in the field ``tau``.
 
     Reads Q, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F, tau.
     """

@@ -1,6 +1,9 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Placements, velocities and accelerations of all joints; Featherstone (2008), equations 4.6."""
+"""Placements, velocities and accelerations of all joints; Featherstone (2008), equations 4.6.
+
+X = liMi transforms motions from a joint's frame to its parent's.
+"""
 
 from __future__ import annotations
 
@@ -103,8 +106,8 @@ def store_motion_in_world(r, field, i, m):
 def move_joints(r):
     """Compute velocities and accelerations of all joints, after ``place_joints``.
 
-        v = X v_p + S qd
-        a = X a_p + S qdd + v x S qd                        Featherstone (2008), table 5.1
+        v = X^-1 v_p + S qd
+        a = X^-1 a_p + S qdd + v x S qd                     Featherstone (2008), table 5.1
 
     Reads V, A, LIMI, OMI; writes JOINT_V, JOINT_ACC, OV, OA.
     """
@@ -149,8 +152,8 @@ def forward_kinematics_kernel(r):
     """Compute placements, velocities and accelerations of all joints.
 
         oMi = oM_p liMi
-        v = X v_p + S qd
-        a = X a_p + S qdd + v x S qd
+        v = X^-1 v_p + S qd
+        a = X^-1 a_p + S qdd + v x S qd
 
     Reads Q; writes V, A, LIMI, OMI, JOINT_V, JOINT_A, JOINT_ACC, OV, OA, OA_GF.
     """
@@ -163,9 +166,9 @@ def forward_kinematics_kernel(r):
 
 @kernel
 def bias_acceleration_kernel(r):
-    """Compute the accelerations of all joints for qdd = 0.
+    """Compute the accelerations of all joints for zero joint accelerations, qdd = 0.
 
-        a = X a_p + v x S qd
+        a = X^-1 a_p + v x S qd
 
     Reads Q, V; writes A, LIMI, OMI, JOINT_V, JOINT_ACC, OV, OA, OA_DRIFT.
     """
