@@ -492,9 +492,9 @@ def articulated_moved(p, Y):
 def coriolis_inertia(Y, v, p):
     """Return the operator u -> v x* (Y u) - Y (v x u) + u x* (Y v) of a body Y.
 
-    The body has velocity v and linear momentum p. The operator corresponds to the force
-    2 m u.angular x dx/dt on each particle of mass m at x. Its momentum is therefore 2 p, and its
-    angular part 2 (tr K - K), with K the sum of m dx/dt x'.
+    Twice B of Echeandia and Wensing (2021). The body has velocity v and linear momentum p. The
+    operator corresponds to the force 2 m u.angular x dx/dt on each particle of mass m at x. Its
+    momentum is therefore 2 p, and its angular part 2 (tr K - K), with K the sum of m dx/dt x'.
     """
     J, v_lin = Y.rotational, v.linear
     two_h, two_w = scale(2.0, Y.first_moment), scale(2.0, v.angular)

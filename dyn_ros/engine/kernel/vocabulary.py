@@ -13,7 +13,8 @@
 The docstring of a kernel ends with the fields that it reads and does not write itself, and those
 that it writes, by the names of their constants. Those of the kernels that it calls are included;
 if the docstring says ``calls``, only the inputs and the public fields among them are. Names in
-lower case are arguments. The sines and cosines of joints are part of Q.
+lower case are arguments. The sines and cosines of joints are part of Q. A kernel that writes V or A
+sets it to zero if the caller omitted it.
 
 Velocity k is coordinate k of v, a degree of freedom. Its parent is the velocity before it on the
 way to the root, of the same joint or of an ancestor. Row 0 of a field with rows for joints belongs

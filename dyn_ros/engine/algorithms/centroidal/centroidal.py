@@ -90,7 +90,7 @@ def store_momentum(r, h):
 def store_momentum_columns(r, c):
     """Store Ag; return the momentum about com. c is com relative to the first joint's origin.
 
-        Ag_k = X*_k Y_i S_k                 X*_k from joint i to com; Y_i of its subtree
+        Ag_k = X* Y S_k                     Y: subtree of the joint; X: shift from it to com
         h = Ag v                            Orin, Goswami and Lee (2013)
 
     Reads V, COLUMNS, POSITION, COMPOSITE; writes AG.
@@ -125,8 +125,8 @@ def ccrba_kernel(r):
 def dccrba_kernel(r):
     """Compute the centroidal momentum matrix and its time derivative.
 
-        Ag_k = X*_k Y S_k
-        dAg_k = X*_k (dY S_k + Y v x S_k) - vcom x Ag_k.linear
+        Ag_k = X* Y S_k                     Y: subtree of the joint; X: shift from it to com
+        dAg_k = X* (dY S_k + Y (v x S_k)) - (0, vcom x Ag_k.linear)
 
     Reads Q, V; writes COM, VCOM, MASS, AG, DAG, HG, IG; calls place_bodies_relative,
     compute_inertia_rates, locate_com, store_momentum.
@@ -161,8 +161,8 @@ def dccrba_kernel(r):
 def momentum_rate_kernel(r):
     """Compute the centroidal momentum and its rate from sums over all bodies.
 
-        hg = sum of X*_i Y_i v_i
-        dhg = sum of X*_i (Y_i a_i + v_i x* Y_i v_i)
+        hg = sum of X_i* Y_i v_i            X_i: shift from joint i to com
+        dhg = sum of X_i* (Y_i a_i + v_i x* Y_i v_i)
 
     Reads Q, V, A; writes COM, VCOM, ACOM, MASS, HG, DHG; calls sum_bodies, store_com.
     """

@@ -7,6 +7,8 @@ origin: with the composite inertia Y and the Coriolis inertia B of the subtree o
 ancestor of i,
 
     C_ij = S_i (Y dS_j/dt + B/2 S_j),  C_ji = S_j (Y dS_i/dt + B/2 S_i)
+
+B is twice the matrix that the paper calls B.
 """
 
 from __future__ import annotations

@@ -1,6 +1,10 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The columns of the joints and their rates, and the bodies that they move, for derivatives."""
+"""The columns of the joints and their rates, and the bodies that they move, for derivatives.
+
+Everything is expressed in root axes, about the first joint's origin. X is the shift from a joint's
+origin to the first joint's.
+"""
 
 from ...kernel.vocabulary import *
 from ..dynamics.crba import COMPOSITE
@@ -34,7 +38,7 @@ DADQ = field(
     True,
 )
 DADV = field("dAdv", ("ncolumns", 6), "dJ + dVdq [m/s, rad/s per rad, m].", True)
-# Of each body, then of each joint's subtree, about the first joint's origin
+# The outward pass stores these quantities of bodies; the inward pass sums them over subtrees.
 COMPOSITE_INERTIA = field("_composite_inertia", ("rows", 10))
 COMPOSITE_CORIOLIS = field("_composite_coriolis", ("rows", 12))
 COMPOSITE_FORCE = field("_composite_force", ("rows", 6))
@@ -45,7 +49,7 @@ COMPOSITE_FORCE = field("_composite_force", ("rows", 6))
 
 @kernel
 def place_universe_for_columns(r):
-    """Set the universe to rest, about the first joint's origin.
+    """Place the universe at the first joint's origin, at rest, before the columns of joints.
 
     Writes ROTATION, BODY_VELOCITY, BODY_ACCELERATION, ORIGIN, POSITION, OV.
     """
@@ -74,7 +78,11 @@ def store_placed_columns(r, i):
 
 @kernel
 def store_jacobian_columns(r, i, Y):
-    """Store the columns of J of joint i; return the inertia of its body about the root origin.
+    """Store J of joint i; return the inertia of its body about the first joint's origin.
+
+        J_c = X S_c,  Y = X* Y X^-1
+
+    Y is given about the origin of joint i.
 
     Reads COLUMNS, POSITION; writes J.
     """
@@ -89,6 +97,9 @@ def store_jacobian_columns(r, i, Y):
 def store_velocity_columns(r, i):
     """Store psid and dAdv of joint i, after ``move_columns``.
 
+        psid = v_p x S
+        dAdv = dS/dt + psid                 dS/dt = v x S
+
     Reads OV, J, DJ; writes PSID, DADV.
     """
     ov = motion(r, OV, parent(r, i))
@@ -100,7 +111,10 @@ def store_velocity_columns(r, i):
 
 @kernel
 def store_acceleration_columns(r, i, acceleration, columns):
-    """Store the acceleration of joint i and a x S + v x psid, after ``store_velocity_columns``.
+    """Store the acceleration of joint i and psidd, after ``store_velocity_columns``.
+
+        psidd = a_p x S + v_p x psid
+        a = a_p + S qdd + psid qd
 
     ``acceleration`` is OA or OA_GF, whose row for the universe is already set; ``columns`` is the
     field of the result.
@@ -127,6 +141,10 @@ def store_acceleration_columns(r, i, acceleration, columns):
 @kernel
 def store_body(r, i, acceleration, Y):
     """Store inertia, Coriolis inertia and force of the body of joint i; return its momentum.
+
+        h = Y v
+        f = Y a + v x* h
+        B u = v x* Y u - Y (v x u) + u x* h         for any motion u
 
     Reads OV, acceleration; writes COMPOSITE_INERTIA, COMPOSITE_CORIOLIS, COMPOSITE_FORCE.
     """
@@ -157,19 +175,24 @@ def subtract_external_force(r, i):
 
 
 @kernel
-def outward_pass(r, placed):
-    """Outward pass: columns, velocities, accelerations and bodies; see ``store_placed_columns``.
+def outward_pass(r, bodies_placed):
+    """Compute columns, velocities, accelerations and bodies, in an outward pass.
+
+    With ``bodies_placed``, the bodies have been placed in the root frame; see
+    ``store_placed_columns``. For a single state, dAdq is stored as well.
 
     Reads Q, V, A, F_EXT; writes OV, OA_GF, J, DJ, PSID, PSIDD, DADQ, DADV; calls
     outward_pass_from_universe.
     """
     ra.set_universe_acceleration(r, OA_GF)
-    outward_pass_from_universe(r, placed, not is_batch(r))
+    outward_pass_from_universe(r, bodies_placed, not is_batch(r))
 
 
 @kernel
-def outward_pass_from_universe(r, placed, publishing):
-    """Outward pass with the given acceleration of the universe; publishing stores dAdq.
+def outward_pass_from_universe(r, bodies_placed, with_public_results):
+    """Compute what ``outward_pass`` does, with the acceleration of the universe already set.
+
+    With ``with_public_results``, also dAdq = psidd + (g x S.angular, 0).
 
     Reads Q, V, A, F_EXT; writes OV, OA_GF, J, DJ, PSID, PSIDD, DADQ, DADV; calls
     place_universe_for_columns, move_columns, store_velocity_columns, store_acceleration_columns,
@@ -178,11 +201,11 @@ def outward_pass_from_universe(r, placed, publishing):
     place_universe_for_columns(r)
     g = gravity(r)
     for i in range(1, njoints(r) + 1):
-        Y = store_placed_columns(r, i) if placed else place_body_columns(r, i)
+        Y = store_placed_columns(r, i) if bodies_placed else place_body_columns(r, i)
         move_columns(r, i)
         store_velocity_columns(r, i)
         store_acceleration_columns(r, i, OA_GF, PSIDD)
-        if publishing:
+        if with_public_results:
             for c in range(ncolumns(r, i)):
                 psidd = motion_column(r, PSIDD, i, c)
                 turned = cross(g, motion_column(r, J, i, c).angular)
@@ -207,7 +230,7 @@ def clear_composites(r):
 
 @kernel
 def add_inertia_to_parent(r, i):
-    """Return Y of the subtree of joint i, and add it to its parent. Writes COMPOSITE_INERTIA."""
+    """Add Y of the subtree of joint i to its parent's; return it. Writes COMPOSITE_INERTIA."""
     Y = inertia(r, COMPOSITE_INERTIA, i)
     add_to_inertia(r, COMPOSITE_INERTIA, parent(r, i), Y)
     return Y
@@ -215,7 +238,7 @@ def add_inertia_to_parent(r, i):
 
 @kernel
 def add_coriolis_to_parent(r, i):
-    """Return B of the subtree of joint i, and add it to its parent. Writes COMPOSITE_CORIOLIS."""
+    """Add B of the subtree of joint i to its parent's; return it. Writes COMPOSITE_CORIOLIS."""
     B = coriolis(r, COMPOSITE_CORIOLIS, i)
     add_to_coriolis(r, COMPOSITE_CORIOLIS, parent(r, i), B)
     return B
@@ -223,7 +246,7 @@ def add_coriolis_to_parent(r, i):
 
 @kernel
 def add_force_to_parent(r, field, i):
-    """Return the force on the subtree of joint i, or its momentum, and add it to the parent's.
+    """Add the force on the subtree of joint i, or its momentum, to its parent's; return it.
 
     Writes field.
     """

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Derivatives of inverse dynamics with respect to configuration, velocity and acceleration.
 
-Singh, Russell and Wensing (2022), based on Carpentier and Mansard (2018). Expressed in the root
-frame, about the first joint's origin, which preserves accuracy far from the root; public results
-are finally shifted to the world's origin. A column of a joint's motion subspace S has the rates
-psid = v x S and psidd = a x S + v x psid, with v and a of the parent joint. The subtree enters
-through its composite inertia Y, Coriolis inertia B and force f. Each column is combined with those
-of its own joint and of its ancestors:
+Singh, Russell and Wensing, "Efficient analytical derivatives of rigid-body dynamics using spatial
+vector algebra" (2022), based on Carpentier and Mansard (2018). Expressed in the root frame, about
+the first joint's origin, which preserves accuracy far from the root; public results are finally
+shifted to the world's origin. A column of a joint's motion subspace S has the rates psid = v x S
+and psidd = a x S + v x psid, with v and a of the parent joint, and dAdv = dS/dt + psid. The subtree
+enters through its composite inertia Y, Coriolis inertia B and force f. Each column is combined with
+those of its own joint and of its ancestors:
 
     dtau_i/dq_j = S_i (B psid_j + Y psidd_j)                j is an ancestor of i, or i itself
     dtau_j/dq_i = S_j (B psid_i + Y psidd_i + S_i x* f)     j is an ancestor of i
@@ -74,13 +75,16 @@ DFDV = field(
 
 
 @kernel
-def inward_pass(r, publishing):
-    """Compute the derivatives, column by column from the tips; ``publishing`` also M, tau and dFd*.
+def inward_pass(r, with_public_results):
+    """Compute the derivatives, column by column, in an inward pass.
 
         Fa = Y S,  Fv = B S + Y dAdv,  Fq = B psid + Y psidd + S x* f
         dtau_j/dq_k = S_j . Fq,  dtau_j/dv_k = S_j . Fv,  M_jk = S_j . Fa
         dtau_k/dq_j = Fa . psidd_j + B' S_k . psid_j
         dtau_k/dv_j = Fa . dAdv_j + B' S_k . S_j        j: ancestors of k
+
+    With ``with_public_results``, also M, tau = S . f + armature qdd, and dF/da = Fa, dF/dq = Fq,
+    dF/dv = Fv.
 
     Reads A, J, PSID, PSIDD, DADV; writes M, TAU, DTAU_DQ, DTAU_DV, DFDA, DFDQ, DFDV; calls
     clear_composites.
@@ -89,7 +93,7 @@ def inward_pass(r, publishing):
     rc.clear_composites(r)
     clear_sparse(r, DTAU_DQ)
     clear_sparse(r, DTAU_DV)
-    if publishing:
+    if with_public_results:
         clear_sparse(r, M)
         clear_entries(r, TAU, nv(r))
     for i in range(njoints(r), 0, -1):
@@ -105,18 +109,18 @@ def inward_pass(r, publishing):
                 inertia_times(Y, motion_column(r, rc.PSIDD, i, c)),
             )
             u = coriolis_transpose_times(B, S)
-            if publishing:
+            if with_public_results:
                 add_to_entry(r, TAU, k, power(f, S))
             for d in range(ncolumns(r, i)):
                 n, S_d = idx_v(r, i) + d, motion_column(r, J, i, d)
-                if publishing and d <= c:
+                if with_public_results and d <= c:
                     accumulate_element(r, H, n, k, power(Fa, S_d))
-                if publishing and d < c:
+                if with_public_results and d < c:
                     accumulate_element(r, H, k, n, power(Fa, S_d))
                 accumulate_element(r, dq, n, k, power(Fq, S_d))
                 accumulate_element(r, dv, n, k, power(Fv, S_d))
             Fq = force_add(Fq, force_cross(S, f))
-            if publishing:
+            if with_public_results:
                 set_column(r, DFDA, i, c, Fa)
                 set_column(r, DFDQ, i, c, Fq)
                 set_column(r, DFDV, i, c, Fv)
@@ -124,18 +128,18 @@ def inward_pass(r, publishing):
             while j > 0:
                 n, S_d = idx_v(r, j) + d, motion_column(r, J, j, d)
                 x = power(Fa, S_d)
-                if publishing:
+                if with_public_results:
                     accumulate_element(r, H, n, k, x)
                 accumulate_element(r, dq, n, k, power(Fq, S_d))
                 accumulate_element(r, dv, n, k, power(Fv, S_d))
-                if publishing:
+                if with_public_results:
                     accumulate_element(r, H, k, n, x)
                 psid, psidd = motion_column(r, rc.PSID, j, d), motion_column(r, rc.PSIDD, j, d)
                 accumulate_element(r, dq, k, n, power(Fa, psidd) + dot(u, psid.angular))
                 dAdv = motion_column(r, rc.DADV, j, d)
                 accumulate_element(r, dv, k, n, power(Fa, dAdv) + dot(u, S_d.angular))
                 j, d = column_before(r, j, d)
-    if publishing:
+    if with_public_results:
         for k in range(nv(r)):
             add_to_element(r, H, k, k, armature(r, k))
             add_to_entry(r, TAU, k, armature(r, k) * entry(r, A, k))
@@ -220,7 +224,7 @@ def rnea_derivatives_kernel(r):
 
 @kernel
 def inward_pass_at_rest(r, field):
-    """Compute the derivatives with respect to q at rest, stored in a field.
+    """Compute the derivatives with respect to q at rest, stored in a field, in an inward pass.
 
         dtau_j/dq_k = S_j . (Y psidd_k + S_k x* f)
         dtau_k/dq_j = Y S_k . psidd_j       j: ancestors of k

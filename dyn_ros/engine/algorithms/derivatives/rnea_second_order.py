@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Second-order derivatives of inverse dynamics.
 
-According to Singh, Russell and Wensing (2022), based on the first order in rnea_derivatives.py.
+Singh, Russell and Wensing, "On second-order derivatives of rigid-body dynamics" (2022),
+based on the first order in rnea_derivatives.py.
 Along q_d, the subtree of column d moves with S_d. In addition, v changes by psid_d, S_e does not
 change, psid_e changes by psid_d x S_e, and psidd_e by psidd_d x S_e + 2 psid_d x psid_e; by
 Jacobi's identity, this also holds for the columns of d's own joint. The subtree of d has the

@@ -92,9 +92,9 @@ def articulated_column(r, i, c, Y):
 def store_locked_inertia(r, i, mass, bound):
     """Store mass and inertia bound of the subtree of joint i with its joints locked.
 
-    ``mass`` and ``bound`` are those of its body; the children's sums are added. Free joints subtract
-    inertia from the locked one. What remains, a pivot, can be as small as the rounding error, which
-    is proportional to the locked inertia; pivots are therefore compared with the bound.
+    ``mass`` and ``bound`` are those of its body; the children's sums are added. Free joints reduce
+    the locked inertia. The rest, a pivot, can be as small as the rounding error, which is
+    proportional to the locked inertia; pivots are therefore compared with the bound.
 
     Writes LOCKED_MASS, LOCKED_INERTIA_BOUND.
     """

@@ -55,9 +55,9 @@ def pivot(r, k):
 
 @kernel
 def store_diagonal_bounds(r):
-    """Compute the size of the diagonal entries of M without cancellation, after ``crba_kernel``.
+    """Compute bounds of the diagonal of M without cancellation, after ``crba_kernel``.
 
-        |S_k.linear|^2 m + |S_k.angular|^2 |I|
+        |S_k.linear|^2 m + |S_k.angular|^2 |I|      m, I: mass and rotational inertia of the subtree
 
     Reads COLUMNS, COMPOSITE; writes DIAGONAL_BOUND.
     """
@@ -79,40 +79,41 @@ def store_diagonal_bounds(r):
 def factor_inertia_matrix(r):
     """Factor M = L' D L; L has D on its diagonal.
 
-    For each velocity k from the tips, and its ancestors i and j:
+    For each velocity k from the tips, and its ancestors i and j, after L = M:
 
-        L_ki = M_ki / D_k
-        M_ij = M_ij - M_kj L_ki                     Featherstone (2008), table 6.3
+        D_k = L_kk
+        L_ij = L_ij - L_kj L_ki / D_k
+        L_ki = L_ki / D_k                           Featherstone (2008), table 6.3
 
     Reads COLUMNS, M, COMPOSITE; writes L, DIAGONAL_BOUND.
     """
     store_diagonal_bounds(r)
-    H, F = matrix(r, M), matrix(r, L)
+    M_, L_ = matrix(r, M), matrix(r, L)
     for k in range(nv(r)):
         for j in range(k + 1):
-            set_element(r, F, k, j, element(r, H, k, j))
+            set_element(r, L_, k, j, element(r, M_, k, j))
     for k in range(nv(r) - 1, -1, -1):
-        d = pivot(r, k)
-        if not all_above(d, MIN_RELIABLE_PIVOT * entry(r, DIAGONAL_BOUND, k)):
+        D_k = pivot(r, k)
+        if not all_above(D_k, MIN_RELIABLE_PIVOT * entry(r, DIAGONAL_BOUND, k)):
             report_small_pivot(r, k)
         i = velocity_parent(r, k)
         while i >= 0:
-            a = element(r, F, k, i) / d
+            L_ki = element(r, L_, k, i) / D_k
             j = i
             while j >= 0:
-                set_element(r, F, i, j, element(r, F, i, j) - element(r, F, k, j) * a)
+                set_element(r, L_, i, j, element(r, L_, i, j) - element(r, L_, k, j) * L_ki)
                 j = velocity_parent(r, j)
-            set_element(r, F, k, i, a)
+            set_element(r, L_, k, i, L_ki)
             i = velocity_parent(r, i)
 
 
 @kernel
 def add_to_ancestors(r, x, k, s):
     """Add s L_kj x_k to x_j, for the ancestors j of velocity k; x is a field. Reads L; writes x."""
-    F, x_k = matrix(r, L), entry(r, x, k)
+    L_, x_k = matrix(r, L), entry(r, x, k)
     j = velocity_parent(r, k)
     while j >= 0:
-        add_to_entry(r, x, j, s * element(r, F, k, j) * x_k)
+        add_to_entry(r, x, j, s * element(r, L_, k, j) * x_k)
         j = velocity_parent(r, j)
 
 
@@ -122,9 +123,9 @@ def add_ancestors(r, x, k, x_k, s):
 
     Reads L; writes x.
     """
-    F, j = matrix(r, L), velocity_parent(r, k)
+    L_, j = matrix(r, L), velocity_parent(r, k)
     while j >= 0:
-        x_k = x_k + s * element(r, F, k, j) * entry(r, x, j)
+        x_k = x_k + s * element(r, L_, k, j) * entry(r, x, j)
         j = velocity_parent(r, j)
     set_entry(r, x, k, x_k)
 
@@ -161,10 +162,10 @@ def cholesky_kernel(r):
     """
     crba_kernel(r)
     factor_inertia_matrix(r)
-    F, columns = matrix(r, L), matrix(r, UPPER)  # U' in rows
+    L_, columns = matrix(r, L), matrix(r, UPPER)  # U' in rows
     for k in range(nv(r)):
         for i in range(k):
-            set_element(r, columns, k, i, element(r, F, k, i))
+            set_element(r, columns, k, i, element(r, L_, k, i))
         set_element(r, columns, k, k, 1.0)
         for i in range(k + 1, nv(r)):
             set_element(r, columns, k, i, 0.0)
@@ -175,14 +176,14 @@ def cholesky_kernel(r):
 @kernel
 def multiply_by_inertia_matrix(r, b, x):
     """Set the field x to M b, with b a field. Reads M, b; writes x."""
-    H = matrix(r, M)
+    M_ = matrix(r, M)
     for k in range(nv(r)):
         b_k = entry(r, b, k)
-        x_k = element(r, H, k, k) * b_k
+        x_k = element(r, M_, k, k) * b_k
         j = velocity_parent(r, k)
         while j >= 0:
-            x_k = x_k + element(r, H, k, j) * entry(r, b, j)
-            add_to_entry(r, x, j, element(r, H, k, j) * b_k)
+            x_k = x_k + element(r, M_, k, j) * entry(r, b, j)
+            add_to_entry(r, x, j, element(r, M_, k, j) * b_k)
             j = velocity_parent(r, j)
         set_entry(r, x, k, x_k)
 

@@ -30,6 +30,8 @@ WRENCHES = field("_wrenches", ("nframes", 6))  # wrench on each link, expressed 
 def link_force(r, n):
     """Return the force that moves the link of frame n itself, expressed in the joint that moves it.
 
+        f = Y a + v x* Y v - f_ext          Y of the link alone; v, a of the joint that moves it
+
     Reads F_EXT, JOINT_V, JOINT_A, WRENCHES.
     """
     i = frame_parent(r, n)

@@ -20,8 +20,8 @@ from .rnea import generalized_gravity
 @kernel
 def friction_effort(v, damping, coulomb, reversal):
     """Return damping v + coulomb sign(v); the sign changes linearly from -reversal to reversal."""
-    ratio = v / select_above(reversal, 0.0, reversal, 1.0)
-    sign = select_above(v, reversal, 1.0, select_above(-reversal, v, -1.0, ratio))
+    relative_speed = v / select_above(reversal, 0.0, reversal, 1.0)
+    sign = select_above(v, reversal, 1.0, select_above(-reversal, v, -1.0, relative_speed))
     return damping * v + coulomb * sign
 
 
@@ -109,11 +109,11 @@ def without_friction(
     motors = drives.motor_velocity(valid_array(require_model(model), "v", ("nv",), v))
     if direction is None:
         direction = direction_at(drives, motors)
-    moving = drives.to_motors(valid_array(model, name, ("nv",), torque))
-    moving = moving - _unloaded(model, drives, motors, direction)
-    sign = direction * np.sign(moving)
-    moving = moving / (1.0 + drives.load_friction * sign)
-    return drives.to_joints(moving)
+    link_torque = drives.to_motors(valid_array(model, name, ("nv",), torque))
+    link_torque = link_torque - _unloaded(model, drives, motors, direction)
+    sign = direction * np.sign(link_torque)
+    link_torque = link_torque / (1.0 + drives.load_friction * sign)
+    return drives.to_joints(link_torque)
 
 
 def max_friction_at_rest(model: Model, torque: Array) -> Array:
@@ -170,18 +170,18 @@ def step(v: Array, width: Array | float, is_smooth: NDArray[np.bool_] | bool) ->
     It changes linearly between minus and plus the width, or smoothly, as tanh(v / width).
     """
     wide = np.asarray(width) > 0.0
-    ratio = v / np.where(wide, width, 1.0)
-    sign = np.where(wide, np.clip(ratio, -1.0, 1.0), np.sign(v))
+    relative_speed = v / np.where(wide, width, 1.0)
+    sign = np.where(wide, np.clip(relative_speed, -1.0, 1.0), np.sign(v))
     smooth = wide & is_smooth
-    return np.where(smooth, np.tanh(ratio), sign) if smooth.any() else sign
+    return np.where(smooth, np.tanh(relative_speed), sign) if smooth.any() else sign
 
 
 def step_change(v: Array, width: Array | float, is_smooth: NDArray[np.bool_] | bool) -> Array:
     """Return the derivative of ``step`` by the logarithm of the width."""
     wide = np.asarray(width) > 0.0
-    ratio = v / np.where(wide, width, 1.0)
-    inside = np.where(is_smooth, 1.0 - np.tanh(ratio) ** 2, np.abs(ratio) < 1.0)
-    return np.where(wide, -ratio * inside, 0.0)
+    relative_speed = v / np.where(wide, width, 1.0)
+    inside = np.where(is_smooth, 1.0 - np.tanh(relative_speed) ** 2, np.abs(relative_speed) < 1.0)
+    return np.where(wide, -relative_speed * inside, 0.0)
 
 
 def _unloaded(model: Model, drives: Drives, v: Array, direction: Array) -> Array:

@@ -4,7 +4,8 @@
 
 With M = L' D L, sparse along the tree, M^-1 = V' V with V = D^-1/2 L^-T. Column k of L^-T consists
 of the torques that a unit force of joint k causes at its ancestors in the articulated-body
-algorithm: Featherstone (2008), sections 6.5 and 7.2, and Carpentier (2018).
+algorithm: Featherstone (2008), sections 6.5 and 7.2. Carpentier (2018) computes the same torques,
+and M^-1 from them in an outward pass; the product V' V is an arrangement of this package.
 """
 
 from __future__ import annotations
@@ -79,11 +80,11 @@ def set_propagated(r, k, count, f):
 
 @kernel
 def compute_minv_factor(r):
-    """Compute V, row by row from the tips, from the forces f_k of the descendants of each velocity.
+    """Compute V, row by row from the tips, and the forces f_k that unit forces at joints cause.
 
-        V_jj = D_j^-1/2
+        V_jj = D_j^-1/2,  f_j = D_j^-1 U_j
         V_jk = -D_j^-1/2 S_j' f_k
-        f_k = f_k + D_j^-1/2 U_j V_jk           Carpentier (2018)
+        f_k = f_k + D_j^-1/2 U_j V_jk           k: descendants of j
 
     Reads SCALED_S, SCALED_U, SQRT_DINV; writes MINV_FACTOR, PROPAGATED_FORCES.
     """

@@ -71,21 +71,21 @@ def add_joint(r, j, T, v, a, v_j, v_p, a_p):
 
     w is the motion of the reference frame's axes along S.
 
-    Reads IN_FRAME; writes V_DQ, V_DV, A_DQ, A_DV, A_DA.
+    Reads FRAME_COLUMNS; writes V_DQ, V_DV, A_DQ, A_DV, A_DA.
     """
     for c in range(ncolumns(r, j)):
         k = idx_v(r, j) + c
-        u = motion_column(r, frame_motion.IN_FRAME, j, c)
+        u = motion_column(r, frame_motion.FRAME_COLUMNS, j, c)
         w = frame_motion.motion_of_axes(u, frame_motion.reference_frame(r))
         dv = motion_cross(v_p, u)
         da = motion_add(motion_cross(a_p, u), motion_cross(dv, motion_sub(v, v_p)))
         da_dv = motion_cross(motion_add(v_p, motion_sub(v_j, v)), u)
-        column = motion_to_parent(T, u)
+        T_u = motion_to_parent(T, u)
         add_to_motion(r, V_DQ, k, motion_to_parent(T, motion_add(dv, motion_cross(w, v))))
-        add_to_motion(r, V_DV, k, column)
+        add_to_motion(r, V_DV, k, T_u)
         add_to_motion(r, A_DQ, k, motion_to_parent(T, motion_add(da, motion_cross(w, a))))
         add_to_motion(r, A_DV, k, motion_to_parent(T, da_dv))
-        add_to_motion(r, A_DA, k, column)
+        add_to_motion(r, A_DA, k, T_u)
 
 
 @kernel
@@ -97,7 +97,8 @@ def spatial_derivatives(r):
         v_p = v - S qd
         a_p = a - S qdd - v x S qd
 
-    Reads Q, V, A, POINT, OMI; writes IN_FRAME, THEIR_RATE, V_DQ, V_DV, A_DQ, A_DV, A_DA.
+    Reads Q, V, A, POINT, OMI; writes FRAME_COLUMNS, FRAME_COLUMN_RATES, V_DQ, V_DV, A_DQ, A_DV,
+    A_DA.
     """
     X, v, a = frame_motion.traverse_to_root(r, True)
     T = frame_motion.to_reference_frame(X, frame_motion.reference_frame(r))
@@ -107,7 +108,7 @@ def spatial_derivatives(r):
     while j > 0:
         v_p, a_p = v_j, a_j
         for c in range(ncolumns(r, j)):
-            u = motion_column(r, frame_motion.IN_FRAME, j, c)
+            u = motion_column(r, frame_motion.FRAME_COLUMNS, j, c)
             v_k = entry(r, V, idx_v(r, j) + c)
             a_k = entry(r, A, idx_v(r, j) + c)
             v_p = motion_sub(v_p, motion_scale(v_k, u))
@@ -149,7 +150,8 @@ def add_turning(r, v):
 def acceleration_derivatives_kernel(r):
     """Compute the derivatives of velocity and acceleration, spatial or classical, of a frame.
 
-    Reads Q, V, A, POINT, OMI; writes IN_FRAME, THEIR_RATE, V_DQ, V_DV, A_DQ, A_DV, A_DA.
+    Reads Q, V, A, POINT, OMI; writes FRAME_COLUMNS, FRAME_COLUMN_RATES, V_DQ, V_DV, A_DQ, A_DV,
+    A_DA.
     """
     v = spatial_derivatives(r)
     if option(r, CLASSICAL):
@@ -160,7 +162,8 @@ def acceleration_derivatives_kernel(r):
 def velocity_derivatives_kernel(r):
     """Compute the derivatives of the velocity of a frame.
 
-    Reads Q, V, POINT, OMI; writes A, IN_FRAME, THEIR_RATE, V_DQ, V_DV, A_DQ, A_DV, A_DA.
+    Reads Q, V, POINT, OMI; writes A, FRAME_COLUMNS, FRAME_COLUMN_RATES, V_DQ, V_DV, A_DQ, A_DV,
+    A_DA.
     """
     clear_entries(r, A, nv(r))
     spatial_derivatives(r)

@@ -11,7 +11,7 @@ from ...kernel.vocabulary import *
 from ...model.frames import ReferenceFrame, frame_selector, joint_selector
 from ...model.model import Model
 from . import frame_motion
-from .frame_motion import IN_FRAME, reference_frame
+from .frame_motion import FRAME_COLUMNS, reference_frame
 
 FRAME_JACOBIAN = field(
     "frame_jacobian",
@@ -35,28 +35,30 @@ FRAME_HESSIAN = field(
 
 
 @kernel
-def store_jacobians(r, moving):
-    """Compute the Jacobian of a frame; if ``moving`` also its time derivative.
+def store_jacobians(r, with_velocity):
+    """Compute the Jacobian of a frame; with ``with_velocity``, also its time derivative.
 
         J_k = T S_k
         dJ_k = T (dS_k + w x S_k)           w: velocity of the frame relative to the axes
 
-    Reads Q, V, A, POINT, OMI; writes IN_FRAME, THEIR_RATE, FRAME_JACOBIAN,
+    Reads Q, V, A, POINT, OMI; writes FRAME_COLUMNS, FRAME_COLUMN_RATES, FRAME_JACOBIAN,
     FRAME_JACOBIAN_TIME_VARIATION.
     """
-    X, v, _ = frame_motion.traverse_to_root(r, moving)
+    X, v, _ = frame_motion.traverse_to_root(r, with_velocity)
     T = frame_motion.to_reference_frame(X, reference_frame(r))
     w = frame_motion.motion_of_axes(v, reference_frame(r))
     clear_entries(r, FRAME_JACOBIAN, 6 * nv(r))
-    if moving:
+    if with_velocity:
         clear_entries(r, FRAME_JACOBIAN_TIME_VARIATION, 6 * nv(r))
     j = frame_motion.first_joint(r)
     while j > 0:
         for c in range(ncolumns(r, j)):
-            u, k = motion_column(r, IN_FRAME, j, c), idx_v(r, j) + c
+            u, k = motion_column(r, FRAME_COLUMNS, j, c), idx_v(r, j) + c
             add_to_motion(r, FRAME_JACOBIAN, k, motion_to_parent(T, u))
-            if moving:
-                du = motion_add(motion_column(r, frame_motion.THEIR_RATE, j, c), motion_cross(w, u))
+            if with_velocity:
+                du = motion_add(
+                    motion_column(r, frame_motion.FRAME_COLUMN_RATES, j, c), motion_cross(w, u)
+                )
                 add_to_motion(r, FRAME_JACOBIAN_TIME_VARIATION, k, motion_to_parent(T, du))
         j = parent(r, j)
 
@@ -65,7 +67,7 @@ def store_jacobians(r, moving):
 def jacobian_kernel(r):
     """Compute the Jacobian of a frame, J_k = T S_k.
 
-    Reads Q, V, A, POINT, OMI; writes IN_FRAME, THEIR_RATE, FRAME_JACOBIAN,
+    Reads Q, V, A, POINT, OMI; writes FRAME_COLUMNS, FRAME_COLUMN_RATES, FRAME_JACOBIAN,
     FRAME_JACOBIAN_TIME_VARIATION.
     """
     store_jacobians(r, False)
@@ -75,7 +77,7 @@ def jacobian_kernel(r):
 def jacobian_time_variation_kernel(r):
     """Compute the Jacobian of a frame and its time derivative.
 
-    Reads Q, V, POINT, OMI; writes A, IN_FRAME, THEIR_RATE, FRAME_JACOBIAN,
+    Reads Q, V, POINT, OMI; writes A, FRAME_COLUMNS, FRAME_COLUMN_RATES, FRAME_JACOBIAN,
     FRAME_JACOBIAN_TIME_VARIATION.
     """
     clear_entries(r, A, nv(r))
@@ -100,7 +102,7 @@ def hessian_kernel(r):
 
         dJ_u/dx = -u_x x J_u        in the frame, for a column u closer to the root than x
 
-    Reads Q, V, A, POINT, OMI; writes IN_FRAME, THEIR_RATE, FRAME_HESSIAN.
+    Reads Q, V, A, POINT, OMI; writes FRAME_COLUMNS, FRAME_COLUMN_RATES, FRAME_HESSIAN.
     """
     X, _, _ = frame_motion.traverse_to_root(r, False)
     T = frame_motion.to_reference_frame(X, reference_frame(r))
@@ -108,13 +110,13 @@ def hessian_kernel(r):
     i = frame_motion.first_joint(r)
     while i > 0:
         for b in range(ncolumns(r, i)):
-            u_x = motion_column(r, IN_FRAME, i, b)
+            u_x = motion_column(r, FRAME_COLUMNS, i, b)
             w = frame_motion.motion_of_axes(u_x, reference_frame(r))
             j = frame_motion.first_joint(r)
             while j > 0:
                 turn = motion_sub(w, u_x) if j < i else w
                 for c in range(ncolumns(r, j)):
-                    m = motion_cross(turn, motion_column(r, IN_FRAME, j, c))
+                    m = motion_cross(turn, motion_column(r, FRAME_COLUMNS, j, c))
                     add_to_hessian(r, idx_v(r, j) + c, idx_v(r, i) + b, motion_to_parent(T, m))
                 j = parent(r, j)
         i = parent(r, i)

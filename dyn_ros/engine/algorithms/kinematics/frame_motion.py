@@ -17,8 +17,8 @@ from ...kernel.vocabulary import *
 from ...model.frames import ReferenceFrame, frame_selector
 from ...model.model import Model
 
-IN_FRAME = field("_in_frame", ("ncolumns", 6))  # columns of the joints that move the frame
-THEIR_RATE = field("_their_rate", ("ncolumns", 6))
+FRAME_COLUMNS = field("_frame_columns", ("ncolumns", 6))  # of the joints that move the frame
+FRAME_COLUMN_RATES = field("_frame_column_rates", ("ncolumns", 6))
 FRAME_VELOCITY = field(
     "frame_velocity", (6,), "Velocity (linear, angular) of one frame [m/s, rad/s]."
 )
@@ -48,7 +48,7 @@ def reference_frame(r):
 
 
 @kernel
-def start(r):
+def frame_pose_in_joint(r):
     """Return the pose of the frame, or of the given point, in its joint's frame.
 
     Reads POINT, OMI.
@@ -63,26 +63,26 @@ def start(r):
 
 
 @kernel
-def traverse_to_root(r, moving):
+def traverse_to_root(r, with_velocity):
     """Store the columns expressed in the frame; return its pose, velocity and acceleration.
 
     Velocity and acceleration are also expressed in the frame. The velocity relative to a joint
     includes the joints between it and the frame, with which the columns of the joint, constant in
     its own frame, change.
 
-    Reads Q, V, A, POINT, OMI; writes IN_FRAME, THEIR_RATE.
+    Reads Q, V, A, POINT, OMI; writes FRAME_COLUMNS, FRAME_COLUMN_RATES.
     """
-    j, X = first_joint(r), start(r)
+    j, X = first_joint(r), frame_pose_in_joint(r)
     zero = Motion(zero3(X.translation[0]), zero3(X.translation[0]))
     v, a = zero, zero
     while j > 0:
         relative = v
         for c in range(ncolumns(r, j)):
             u = motion_to_child(X, motion_scale(ratio(r, j), column(r, j, c)))
-            set_column(r, IN_FRAME, j, c, u)
-            if moving:
+            set_column(r, FRAME_COLUMNS, j, c, u)
+            if with_velocity:
                 du = motion_cross(u, relative)
-                set_column(r, THEIR_RATE, j, c, du)
+                set_column(r, FRAME_COLUMN_RATES, j, c, du)
                 v_k = entry(r, V, idx_v(r, j) + c)
                 a_k = entry(r, A, idx_v(r, j) + c)
                 v = motion_add(v, motion_scale(v_k, u))
@@ -119,7 +119,7 @@ def motion_of_axes(v, reference):
 def velocity_kernel(r):
     """Compute the velocity of a frame, T v, with v expressed in the frame.
 
-    Reads Q, V, POINT, OMI; writes A, IN_FRAME, THEIR_RATE, FRAME_VELOCITY.
+    Reads Q, V, POINT, OMI; writes A, FRAME_COLUMNS, FRAME_COLUMN_RATES, FRAME_VELOCITY.
     """
     clear_entries(r, A, nv(r))
     X, v, _ = traverse_to_root(r, True)
@@ -134,7 +134,7 @@ def acceleration_kernel(r):
         a = T a
         classical a = a.linear + v.angular x v.linear
 
-    Reads Q, V, A, POINT, OMI; writes IN_FRAME, THEIR_RATE, FRAME_ACCELERATION,
+    Reads Q, V, A, POINT, OMI; writes FRAME_COLUMNS, FRAME_COLUMN_RATES, FRAME_ACCELERATION,
     FRAME_CLASSICAL_ACCELERATION.
     """
     X, v, a = traverse_to_root(r, True)

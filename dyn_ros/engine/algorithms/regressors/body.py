@@ -82,7 +82,7 @@ def frame_body_regressor_kernel(r):
 
         force = Y_b(v, a) theta
 
-    Reads Q, V, A, POINT, OMI; writes IN_FRAME, THEIR_RATE, FRAME_BODY_REGRESSOR.
+    Reads Q, V, A, POINT, OMI; writes FRAME_COLUMNS, FRAME_COLUMN_RATES, FRAME_BODY_REGRESSOR.
     """
     X, v, a = traverse_to_root(r, True)
     g = rotate_inverse(X.rotation, gravity(r))

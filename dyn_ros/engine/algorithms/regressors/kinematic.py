@@ -15,7 +15,7 @@ from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
 from ...model.frames import ReferenceFrame, frame_selector, joint_selector
 from ...model.model import Model
-from ..kinematics.frame_motion import first_joint, start, to_reference_frame
+from ..kinematics.frame_motion import first_joint, frame_pose_in_joint, to_reference_frame
 
 KINEMATIC_REGRESSOR = field(
     "frame_kinematic_regressor",
@@ -54,7 +54,7 @@ def traverse_placements(r):
 
     Reads Q, POINT, OMI; writes FROM_PLACEMENT.
     """
-    j, X = first_joint(r), start(r)
+    j, X = first_joint(r), frame_pose_in_joint(r)
     while j > 0:
         X = compose(joint_placement(r, j), X)
         fixed = fixed_placement(r, j, entry(r, OMI, 0))
