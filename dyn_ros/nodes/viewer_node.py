@@ -251,7 +251,9 @@ class ViewerNode(PageClient):
         self.report.count.messages += 1
         fields = self._joint_state_reader.read(data)
         if self.session is not None:
-            self.session.receive_states(fields.name, fields.position, fields.effort, fields.stamp)
+            self.session.receive_joint_state(
+                fields.name, fields.position, fields.effort, fields.stamp
+            )
 
     def _on_torque_message(self, curve: str, message: JointState) -> None:
         """Plot the efforts of a message as a curve, a key of `TORQUE_TOPICS`."""

@@ -72,6 +72,6 @@ class PageSettings:
     world_frames: Sequence[str] = ("world",)  # names of the world frame in markers
     has_motion: bool = False  # the robot has a motion of its own that can be stopped
     can_hang: bool = False  # a payload can be hung on the robot
-    allowed_hosts: Sequence[str] = ()  # see `page.serve`
+    allowed_hosts: Sequence[str] = ()  # see `page.serve_page`
     curves: Sequence[str] = LIVE_CURVES  # keys of `plots.CURVES`
     can_push: bool = True

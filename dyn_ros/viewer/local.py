@@ -39,7 +39,9 @@ class LocalRobot(StandaloneActor):
         self._model = model
         self._motion = SineMotion(model.tree)
         self._steering = Steering(self._motion)
-        self._position, self._velocity, _ = self._motion.at(0.0)  # unused once the engine runs
+        self._position, self._velocity, _ = self._motion.state_at(
+            0.0
+        )  # unused once the engine runs
         self._push: Push = ()
         self._payload: tuple[str, Inertia] | None = None  # link, body
         self._engine: Engine | None = None  # None before it is compiled
@@ -57,7 +59,8 @@ class LocalRobot(StandaloneActor):
         self._start_thread.start()
 
     def expected_positions(self) -> Array:
-        return self._motion.swing.at(SAMPLE_TIMES)
+        """Return positions (k, n) of the robot's own motion."""
+        return self._motion.swing.positions_at(SAMPLE_TIMES)
 
     def _start_engine(self) -> None:
         """Compile and start the engine, in a thread of its own."""
@@ -69,6 +72,7 @@ class LocalRobot(StandaloneActor):
         self._report(Progress())
 
     def _report(self, progress: Progress) -> None:
+        """Keep the progress of compiling, which the next update shows."""
         self._compile_progress = progress
 
     def update(self, session: Session, seconds: float) -> None:
@@ -82,7 +86,7 @@ class LocalRobot(StandaloneActor):
         if engine is None:
             self._position, self._velocity, _ = self._steering.advance(min(seconds, MAX_ADVANCE))
             self._place_on_floor(session, self._position)
-            session.receive_states(self._motion.names, self._position)
+            session.receive_joint_state(self._motion.names, self._position)
             return
         robot = engine.robot
         if not self._is_simulated:
@@ -147,7 +151,7 @@ class Engine:
         robot, rows = self.robot, self._idx_v
         self._q[self._idx_q], self._v[rows] = robot.position, robot.velocity
         terms = self._markers.compute(self._q, self._v)
-        session.receive_states(self._names, robot.position, robot.effort)
+        session.receive_joint_state(self._names, robot.position, robot.effort)
         for curve, torques in (
             ("gravity", terms.g),
             ("nle", terms.nle),

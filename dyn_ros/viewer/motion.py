@@ -34,10 +34,11 @@ class SineMotion:
         self.swing, self.stands = choose_swing(robot)
         self._center, self._amplitude, self._frequency = self.swing
 
-    def at(self, time: float) -> tuple[Array, Array, Array]:
-        """Return position, velocity and acceleration of every joint [rad or m, and per s, s^2].
+    def state_at(self, time: float) -> tuple[Array, Array, Array]:
+        """Return position, velocity and acceleration of every joint at a time [s].
 
-        At time 0 [s], all joints rest at the centers of their sines.
+        They are (n,) each [rad or m, and per s, s^2]. At time 0, all joints rest at the centers of
+        their sines.
         """
         # The sines run in the time s(t) = sqrt(1 + t^2) - 1, so that they start at rest. Its
         # derivatives are s' = t / sqrt(1 + t^2) < 1 and s'' = 1 / sqrt(1 + t^2)^3.
@@ -61,11 +62,11 @@ class ResumedMotion:
 
     def __init__(self, motion: SineMotion, position: ArrayLike) -> None:
         self._motion = motion
-        self._offset = np.asarray(position) - motion.at(0.0)[0]
+        self._offset = np.asarray(position) - motion.state_at(0.0)[0]
 
-    def at(self, time: float) -> tuple[Array, Array, Array]:
-        """Return position, velocity and acceleration of every joint, as `SineMotion.at` does."""
-        position, velocity, acceleration = self._motion.at(time)
+    def state_at(self, time: float) -> tuple[Array, Array, Array]:
+        """Return position, velocity and acceleration at a time [s], as `SineMotion.state_at`."""
+        position, velocity, acceleration = self._motion.state_at(time)
         offset = self._offset * math.exp(-RESUME_RATE * time)
         return (
             position + offset * (1.0 + RESUME_RATE * time),
@@ -87,6 +88,7 @@ class SpringFollower:
 
     @property
     def acceleration(self) -> Array:
+        """The present acceleration (n,) of the spring."""
         w = SPRING_FREQUENCY
         return w * w * (self.target - self.position) - 2.0 * w * self.velocity
 
@@ -134,7 +136,7 @@ class Steering:
         self._target_pace = 0.0 if holds else 1.0
 
     def advance(self, seconds: float) -> tuple[Array, Array, Array]:
-        """Advance by a time [s]; return position, velocity and acceleration as `SineMotion.at`."""
+        """Advance by a time [s]; return position, velocity and acceleration (n,) of every joint."""
         if self._follower is not None:
             self._follower.step(seconds)
         else:
@@ -148,7 +150,7 @@ class Steering:
         follower = self._follower
         if follower is not None:
             return follower.position, follower.velocity, follower.acceleration
-        position, velocity, acceleration = self._motion.at(self._motion_time)
+        position, velocity, acceleration = self._motion.state_at(self._motion_time)
         pace_rate = (self._target_pace - self._pace) / HOLD_TIME
         return (
             position,

@@ -1,6 +1,9 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Choice of the posture around which a robot swings: above its base, or standing on legs."""
+"""Choice of the posture around which a robot swings: above its base, or standing on legs.
+
+A *slot* is the index of a joint in `TreeKinematics.joints`, the joints that move independently.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +38,8 @@ class Swing(NamedTuple):
     amplitude: Array
     frequency: Array
 
-    def at(self, times: Array) -> Array:
-        """Return positions at times (k,), (k, n)."""
+    def positions_at(self, times: Array) -> Array:
+        """Return the positions (k, n) at times (k,) [s]."""
         return self.center + self.amplitude * np.sin(times[:, None] * self.frequency)
 
 
@@ -51,7 +54,7 @@ def choose_swing(robot: TreeKinematics) -> tuple[Swing, bool]:
 
 
 def _joint_sine(joint: Joint, slot: int) -> tuple[float, float, float]:
-    """Return center, amplitude and angular frequency [rad/s] of one joint's sine."""
+    """Return center, amplitude [rad, m] and angular frequency [rad/s] of one joint's sine."""
     has_limits = math.isfinite(joint.lower) and math.isfinite(joint.upper)
     center = (joint.lower + joint.upper) / 2 if has_limits else 0.0
     half_range = (joint.upper - joint.lower) / 2 if has_limits else math.inf
@@ -72,16 +75,16 @@ def _neutral_positions(robot: TreeKinematics) -> Array:
 
 
 def _raised_swing(robot: TreeKinematics, swing: Swing) -> Swing:
-    """Return a motion above the plane of the base, near the one that is passed.
+    """Return a motion above the plane of the base, near `swing`.
 
-    Return this motion itself if the robot hangs from its base, or no motion above is found.
+    Return `swing` itself if the robot hangs from its base, or no motion above is found.
     """
     heights = robot.heights(swing.center[None])[:, 0]
-    plane = min(0.0, float(heights[-1]))
+    plane = min(0.0, float(heights[-1]))  # at the lowest point of the root link
     moving_joints = [
         i
         for i in range(len(robot.tree_joints))
-        if robot.chain(i) and np.ptp(robot.heights(swing.at(SAMPLE_TIMES))[i]) > MIN_RISE
+        if robot.chain(i) and np.ptp(robot.heights(swing.positions_at(SAMPLE_TIMES))[i]) > MIN_RISE
     ]
     if not moving_joints or heights[moving_joints].mean() < plane:
         return swing
@@ -92,7 +95,7 @@ def _raised_swing(robot: TreeKinematics, swing: Swing) -> Swing:
 
     def measure_clearance(swing: Swing) -> tuple[float, int]:
         """Return the least height above the plane [m], and the joint that moves this point."""
-        heights = robot.heights(swing.at(SAMPLE_TIMES))[moving_joints].min(axis=1) - plane
+        heights = robot.heights(swing.positions_at(SAMPLE_TIMES))[moving_joints].min(axis=1) - plane
         lowest = int(heights.argmin())
         return float(heights[lowest]) - LINK_RADIUS * reach, moving_joints[lowest]
 
@@ -124,7 +127,7 @@ def _nearby_centers(joint: Joint, center: float, amplitude: float) -> Sequence[f
 
 
 def find_legs(robot: TreeKinematics) -> list[list[int]]:
-    """Return the slots of the joints of each leg, from the root on; none if the robot has no legs.
+    """Return the joints of each leg as slots, from the root on; [] if the robot has no legs.
 
     Legs are two or more chains that end on the same level, below everything else, and share no
     joint. A wheel at the end may be above its point of contact.
@@ -134,6 +137,7 @@ def find_legs(robot: TreeKinematics) -> list[list[int]]:
     for i, joint in enumerate(joints):
         if joint.parent >= 0:
             heights[i] = min(heights[i], heights[joint.parent])
+    root_height = heights[-1]  # the root link is the last row
     lowest = heights.min()
     max_foot_height = lowest + FOOT_TOLERANCE * (max(heights.max(), 0.0) - lowest)
     parents = {joint.parent for joint in joints}
@@ -142,7 +146,7 @@ def find_legs(robot: TreeKinematics) -> list[list[int]]:
     slots = [slot for leg in legs for slot in leg]
     if (
         len(legs) < 2
-        or heights[-1] <= max_foot_height
+        or root_height <= max_foot_height
         or min(map(len, legs)) < 2
         or len(set(slots)) < len(slots)
     ):

@@ -144,6 +144,7 @@ class Loader:
         self._thread.start()
 
     def close(self) -> None:
+        """End the thread."""
         with self._change:
             self._is_closed = True
             self._change.notify()
@@ -174,6 +175,7 @@ class Loader:
         return None
 
     def _run(self) -> None:
+        """Process tasks until the end; a part that cannot be read has no states, but a problem."""
         while (number := self._next_task()) is not None:
             if number == COMPILE:
                 self._compile()
@@ -257,9 +259,11 @@ class Replay(StandaloneActor):
         self._drawn_state: tuple[int, int] | None = None  # number of the part, row
 
     def close(self) -> None:
+        """End the thread that loads parts."""
         self._loader.close()
 
     def show(self, session: Session, xml: str) -> None:
+        """Show the robot and the controls of the recording on a page."""
         super().show(session, xml)
         assert session.robot is not None and session.panel is not None
         self._names = [name for name in session.robot.names if name in self._model.joint_names]
@@ -291,6 +295,7 @@ class Replay(StandaloneActor):
         self._bar.show(1e-9 * (self._now - self._start), self._plays, note, gaps)
 
     def _handle_events(self) -> None:
+        """Carry out what users have done on the time bar since the last update."""
         while not self._bar.events.empty():
             action, value = self._bar.events.get()
             if action == "play":
@@ -320,6 +325,7 @@ class Replay(StandaloneActor):
             self._now = int(part.log_time[row])
 
     def _part_number(self, now: int) -> int:
+        """Return the number of the part that contains a log time [ns]."""
         return max(bisect_right(self._part_starts, now) - 1, 0)
 
     def _find_state(self, now: int) -> tuple[int, int, LoadedPart | None]:
@@ -360,7 +366,7 @@ class Replay(StandaloneActor):
     def _draw(self, session: Session, part: LoadedPart, number: int, row: int) -> None:
         """Show a state of a part, and its markers if their functions are compiled."""
         q, v = part.q[row], part.v[row]
-        session.receive_states(self._names, q[self._idx_q])
+        session.receive_joint_state(self._names, q[self._idx_q])
         if self._model.njoints and self._model.tree.joints[0].kind in ("floating", "planar"):
             session.place(self._base_pose(q), "world")
         if "gravity" not in part.torques or (number, row) == self._drawn_state:

@@ -64,12 +64,12 @@ class Session:
         self, host: str, port: int, actor: Actor, settings: PageSettings | None = None
     ) -> None:
         self._actor, self.settings = actor, settings or PageSettings()
-        self.server = page.serve(
+        self.server = page.serve_page(
             host, port, "dyn_ros", self.settings.allowed_hosts, actor.report_refusal
         )
         self.server.on_window = self._arrange
-        self.address = page.address(self.server)
-        self.drawing = Drawing(self.server.scene, self.node_of, self.settings.mesh_paths)
+        self.address = page.page_address(self.server)
+        self.drawing = Drawing(self.server.scene, self.frame_node, self.settings.mesh_paths)
         self.robot: RobotScene | None = None
         self.panel: Panel | None = None
         self.touch: TouchTab | None = None
@@ -99,6 +99,7 @@ class Session:
             self.panel.arrange(client, window)
 
     def close(self) -> None:
+        """Stop serving the page."""
         with contextlib.redirect_stdout(io.StringIO()):  # viser prints that it stopped
             self.server.stop()
 
@@ -141,7 +142,7 @@ class Session:
         )
         with self.panel.touch_tab:
             self.touch = TouchTab(
-                robot, self.server.gui, settings.can_hang, self.panel.events.put, self.node_of
+                robot, self.server.gui, settings.can_hang, self.panel.events.put, self.frame_node
             )
         if positions is not None:
             robot.move(positions[0])
@@ -182,19 +183,19 @@ class Session:
             else:
                 self.cameras.follow(points)
 
-    def receive_states(
+    def receive_joint_state(
         self,
         names: Sequence[str],
         position: Sequence[float] | Array,
         effort: Sequence[float] | Array = (),
         stamp: int | None = None,
     ) -> None:
-        """Process the positions of joints [rad, m] and, if known, their efforts [N m, N].
+        """Process one joint state: positions [rad, m] and, if known, efforts [N m, N].
 
-        Joints that the robot does not have are ignored; positions that are not finite are reported.
-        Markers with the same stamp [ns] are shown together with this state; without a stamp, the
-        state is shown in the next update. Raise a ValueError if there are fewer or more positions
-        than names.
+        The efforts are ignored unless there is one for each name. Joints that the robot does not
+        have are ignored; positions that are not finite are reported. Markers with the same stamp
+        [ns] are shown together with this state; without a stamp, the state is shown in the next
+        update. Raise a ValueError if there are fewer or more positions than names.
         """
         if self.robot is None:
             return
@@ -214,7 +215,11 @@ class Session:
         names: Sequence[str],
         effort: Sequence[float] | Array,
     ) -> None:
-        """Process torques [N m, N] for one of `PageSettings.curves`, as `receive_states`."""
+        """Process torques [N m, N] for a curve, one of `PageSettings.curves`.
+
+        Joints that the robot does not have are ignored. Raise a ValueError if there are fewer or
+        more torques than names.
+        """
         if self.robot is not None:
             for _, slot, x in self._joint_values(names, "efforts", effort):
                 self._torques[curve][slot] = x
@@ -226,7 +231,10 @@ class Session:
         quantity: str,
         values: Sequence[float] | Array,
     ) -> Iterator[tuple[str, int, float]]:
-        """Yield name, slot and value of each joint that the robot has."""
+        """Yield name, slot (index in `RobotScene.joints`) and value of each joint of the robot.
+
+        `quantity` names the values in the ValueError that is raised if their number is wrong.
+        """
         if len(values) != len(names):
             raise ValueError(f"{len(names)} names, but {len(values)} {quantity}")
         names = tuple(names)
@@ -262,7 +270,7 @@ class Session:
         self._timeline.forget(topic)
         self.drawing.clear(topic)
 
-    def node_of(self, frame: str) -> str:
+    def frame_node(self, frame: str) -> str:
         """Return the name of a frame's scene node, "" for the world.
 
         Raise a ValueError for an unknown frame.
@@ -279,6 +287,7 @@ class Session:
     # --- user input
 
     def _handle_events(self, panel: Panel) -> None:
+        """Carry out what users have done on the panel since the last update."""
         actions: dict[str, Callable[..., object]] = {
             "slide": self._slide,
             "pause": self._start_manual_motion,
@@ -295,6 +304,7 @@ class Session:
             actions[action](*arguments)
 
     def _slide(self, slot: int, position: float) -> None:
+        """Let a joint follow its slider to a position [rad, m]."""
         self._start_manual_motion().target[slot] = position
 
     def _start_manual_motion(self) -> SpringFollower:
@@ -308,6 +318,7 @@ class Session:
         return self._follower
 
     def _set_playing(self, plays: bool) -> None:
+        """Start the robot's own motion, or stop it, and show this."""
         assert self.panel is not None
         self.panel.show_playing(plays)
         if plays:
@@ -315,12 +326,14 @@ class Session:
         self._actor.play(plays)
 
     def _hang(self, is_hung: bool) -> None:
+        """Hang the payload on the robot's tip, or remove it."""
         assert self.touch is not None and self.robot is not None
         if self.settings.can_hang:
             self.touch.show_payload(is_hung)
             self._actor.hang(self.robot.tip, payload_inertia() if is_hung else None)
 
     def _weigh(self) -> None:
+        """Start to weigh the payload."""
         assert self.touch is not None
         self.touch.start_weighing()
         self._actor.weigh(self.touch)
@@ -356,6 +369,7 @@ class Session:
             self.panel.show_force(None)
 
     def _let_go(self) -> None:
+        """Release the handle, if there is one."""
         if self._handle is not None:
             self._handle.let_go()
 

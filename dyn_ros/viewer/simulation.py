@@ -34,7 +34,7 @@ RELATIVE_NOISE = 0.01  # deviation of a measured effort / RMS of the effort duri
 
 
 class CompliantRobot:
-    """A robot in simulation, with its root link fixed; it starts at rest at ``motion.at(0.0)``.
+    """A robot in simulation with a fixed root link; it starts as ``motion.state_at(0.0)``, at rest.
 
     The motors compensate the dynamics of the model that is passed; the simulated robot, `model`,
     may have payloads that are unknown to them. Arrays are (n,), in the order of `motion.names`, in
@@ -57,11 +57,11 @@ class CompliantRobot:
         self._lower = np.array([joint.lower for joint in joints])
         self._upper = np.array([joint.upper for joint in joints])
         self._wrenches: Array | None = None
-        self.position, _, _ = motion.at(0.0)
+        self.position, _, _ = motion.state_at(0.0)
         self.velocity = np.zeros(len(joints))
         self.stiffness, self.damping = self._gains(joints)
-        self.effort = self._feedforward(*motion.at(0.0))
-        efforts = [self._feedforward(*motion.at(time)) for time in np.arange(0.0, 60.0, 0.5)]
+        self.effort = self._feedforward(*motion.state_at(0.0))
+        efforts = [self._feedforward(*motion.state_at(time)) for time in np.arange(0.0, 60.0, 0.5)]
         self.noise = RELATIVE_NOISE * np.sqrt(np.mean([effort**2 for effort in efforts], axis=0))
         self._random = np.random.default_rng(0)
 

@@ -46,10 +46,12 @@ class StandaloneActor(Actor):
         return None
 
     def reject(self, subject: str, reason: object) -> None:
+        """Show a problem on the page."""
         if self._session is not None:
             self._session.show_problem(subject, reason)
 
     def report_refusal(self, line: str) -> None:
+        """Print the reason why a request was refused."""
         print(line, flush=True)
 
 
@@ -131,6 +133,7 @@ class PlainAppearance(marker_arrays.Appearance):
         vars(self).update(attributes)
 
     def marker(self, namespace: str, type: int, points: int) -> SimpleNamespace:
+        """Return a marker as an object, without ROS."""
         return SimpleNamespace(
             header=SimpleNamespace(frame_id=self.frame, stamp=SimpleNamespace(sec=0, nanosec=0)),
             ns=namespace,

@@ -94,6 +94,7 @@ class Timeline:
 
     @property
     def has_stamps(self) -> bool:
+        """True if states with stamps have been received."""
         return bool(self._states)
 
     def forget(self, topic: str) -> None:
@@ -159,6 +160,7 @@ class Timeline:
         return Moment(stamp, *state, arrays, self._late_topics())
 
     def _late_topics(self) -> frozenset[str]:
+        """Return the topics that follow the robot, but lack markers of the stamp shown."""
         return frozenset(
             name
             for name, topic in self._topics.items()

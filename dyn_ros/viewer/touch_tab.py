@@ -44,8 +44,8 @@ class TouchTab:
     """The contact of one robot, as estimated by the node observer, and its payload.
 
     The folders of the tab are hidden until there is something to show. `report` receives user
-    input: ("hang", is_hung) and ("weigh",). `node_of` returns the scene's node of a frame, "" for
-    the world, or raises a ValueError.
+    input: ("hang", is_hung) and ("weigh",). `frame_node` returns the scene's node of a frame, ""
+    for the world, or raises a ValueError.
     """
 
     def __init__(
@@ -54,9 +54,9 @@ class TouchTab:
         gui: viser.GuiApi,
         can_hang: bool,
         report: Callable[[tuple[Any, ...]], None],
-        node_of: Callable[[str], str],
+        frame_node: Callable[[str], str],
     ) -> None:
-        self._robot, self._node_of = robot, node_of
+        self._robot, self._frame_node = robot, frame_node
         self._scene = robot.scene
         self._contact: ExternalContact | None = None
         self._wrench: WrenchStamped | None = None
@@ -83,12 +83,12 @@ class TouchTab:
     def receive_contact(self, message: ExternalContact) -> None:
         """Process a contact; raise a ValueError for an unknown frame."""
         if message.collision:
-            self._node_of(message.header.frame_id)
+            self._frame_node(message.header.frame_id)
         self._contact, self._contact_time = message, time.monotonic()
 
     def receive_wrench(self, message: WrenchStamped) -> None:
         """Process the estimated wrench at the tip; raise a ValueError for an unknown frame."""
-        self._node_of(message.header.frame_id)
+        self._frame_node(message.header.frame_id)
         self._wrench = message
 
     # --- estimated force
@@ -98,12 +98,12 @@ class TouchTab:
         contact, wrench = self._contact, self._wrench
         if contact is None or not contact.collision:
             return None
-        force = contact.force * _vector(contact.direction)
-        point = _vector(contact.point)
+        force = contact.force * _to_array(contact.direction)
+        point = _to_array(contact.point)
         if np.isfinite(force).all() and contact.line_valid and np.isfinite(point).all():
             return EstimatedForce(contact.header.frame_id, force, point)
         if wrench is not None:
-            force = _vector(wrench.wrench.force)
+            force = _to_array(wrench.wrench.force)
             if np.isfinite(force).all():
                 return EstimatedForce(wrench.header.frame_id, force, np.zeros(3))
         return None
@@ -152,8 +152,10 @@ class TouchTab:
         if math.isfinite(contact.force_deviation) and magnitude == contact.force:
             text = f"{magnitude:.1f} \u00b1 {contact.force_deviation:.1f} N"
         if pushed is not None and magnitude > 0.0 and np.linalg.norm(push) > 0.0:
-            push_in_world = self._robot.to_world(pushed, push)
-            force_in_world = self._robot.to_world(frame, force) if self._node_of(frame) else force
+            push_in_world = self._robot.rotate_to_world(pushed, push)
+            force_in_world = (
+                self._robot.rotate_to_world(frame, force) if self._frame_node(frame) else force
+            )
             norms = np.linalg.norm(push_in_world) * np.linalg.norm(force_in_world)
             cosine = push_in_world @ force_in_world / norms
             text += f", {math.degrees(math.acos(min(max(cosine, -1.0), 1.0))):.0f}\u00b0 off"
@@ -170,12 +172,12 @@ class TouchTab:
         if frame != self._arrow_frame and self._arrow is not None:
             self._arrow.remove()
             self._arrow = None
-        start = point + ARROW_DISTANCE * max(self._robot.reach, 0.1) * _perpendicular(force)
+        start = point + ARROW_DISTANCE * max(self._robot.reach, 0.1) * _perpendicular_vector(force)
         points = np.array([[start, start + scale * force]])
         if self._arrow is None:
             self._arrow_frame = frame
             self._arrow = self._scene.add_arrows(
-                f"{self._node_of(frame)}/touch",
+                f"{self._frame_node(frame)}/touch",
                 points,
                 ESTIMATE_COLOR,
                 shaft_radius=0.008,
@@ -211,6 +213,7 @@ class TouchTab:
         self._show_weighing(False, text)
 
     def _show_weighing(self, is_weighing: bool, text: str = "") -> None:
+        """Show a button that is busy or ready, and a text."""
         self._weigh_button.disabled = is_weighing
         self._weigh_button.label = "Weighing ..." if is_weighing else "Weigh"
         self._weight.content = html_line(text) if text else ""
@@ -234,7 +237,7 @@ def payload_inertia() -> Inertia:
     return Inertia(PAYLOAD_MASS, (0.0, 0.0, PAYLOAD_RADIUS), moment * np.eye(3))
 
 
-def _perpendicular(force: Array) -> Array:
+def _perpendicular_vector(force: Array) -> Array:
     """Return a unit vector perpendicular to a force, horizontal unless the force is vertical."""
     vector = np.array([-force[1], force[0], 0.0])
     if np.linalg.norm(vector) < 0.1 * np.linalg.norm(force):
@@ -242,6 +245,6 @@ def _perpendicular(force: Array) -> Array:
     return vector / max(float(np.linalg.norm(vector)), 1e-9)
 
 
-def _vector(message: Any) -> Array:
+def _to_array(message: Any) -> Array:
     """Return a Vector3 or a Point as an array (3,)."""
     return np.array([message.x, message.y, message.z])

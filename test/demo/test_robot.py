@@ -163,7 +163,7 @@ def test_commands_while_it_does_not_move_by_itself(person):
     np.testing.assert_allclose(person.position, resting, atol=0.02)  # it does not jump
     person.advance(6.0)
     np.testing.assert_allclose(
-        person.desired, person.motion.at(person.robot._steering._motion_time)[0], atol=1e-3
+        person.desired, person.motion.state_at(person.robot._steering._motion_time)[0], atol=1e-3
     )
     assert abs(person.position - person.desired).max() < 1e-3
 

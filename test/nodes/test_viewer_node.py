@@ -242,7 +242,7 @@ def test_odometry_moves_the_root(viewer):
     message.header.frame_id = "hall"
     message.pose.pose.position.x = 2.0
     viewer.say(Odometry, "odom", message, lambda: viewer.session.robot._root.position[0] == 2.0)
-    assert viewer.session.node_of("hall") == ""
+    assert viewer.session.frame_node("hall") == ""
     message.pose.pose.orientation.w = math.nan
     viewer.say(Odometry, "odom", message, viewer.reports("the base's pose is not finite"))
 
@@ -311,7 +311,7 @@ def test_a_push(viewer, client):
     client.node.create_subscription(WrenchStamped, viewer.topic("push"), heard.append, 10)
     viewer.until(lambda: heard)
     assert heard[-1].header.frame_id == "tool" and heard[-1].wrench.force.x == 0.0
-    displacement = viewer.session.robot.to_world("tool", (0.1, 0.0, -0.2))
+    displacement = viewer.session.robot.rotate_to_world("tool", (0.1, 0.0, -0.2))
     pull(viewer.session._handle, displacement)
     viewer.until(lambda: heard[-1].wrench.force.x != 0.0)
     force, torque = heard[-1].wrench.force, heard[-1].wrench.torque
@@ -336,7 +336,7 @@ def test_without_a_pull_the_push_of_another_program_has_no_zeros_in_it(viewer, c
         viewer.update()
     client.settle()
     assert not heard
-    pull(viewer.session._handle, viewer.session.robot.to_world("tool", (0.1, 0.0, 0.0)))
+    pull(viewer.session._handle, viewer.session.robot.rotate_to_world("tool", (0.1, 0.0, 0.0)))
     viewer.until(lambda: heard and heard[-1].wrench.force.x != 0.0)
     viewer.session._let_go()
     client.node.destroy_publisher(other)
@@ -454,7 +454,7 @@ def test_the_angle_between_push_and_estimate(watched):
         states([np.pi / 2] + [0.0] * 6),
         lambda: np.isfinite(viewer.session._q).all(),
     )
-    viewer.until(lambda: viewer.session.robot.to_world("tool", (0.0, -1.0, 0.0))[0] > 0.999)
+    viewer.until(lambda: viewer.session.robot.rotate_to_world("tool", (0.0, -1.0, 0.0))[0] > 0.999)
     pull(viewer.session._handle, np.array([0.1, 0.0, 0.0]))
     message = contact()
     message.direction.x, message.direction.y, message.direction.z = (

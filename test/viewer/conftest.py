@@ -12,7 +12,7 @@ def server():
     pytest.importorskip("viser", reason="no viser: pip install viser")
     from dyn_ros.viewer.page import page
 
-    server = page.serve("127.0.0.1", 0, "test")
+    server = page.serve_page("127.0.0.1", 0, "test")
     yield server
     server.stop()
 

@@ -55,12 +55,12 @@ def test_its_velocity_is_the_derivative_and_the_spring_pulls():
 
 def test_a_motion_goes_on_from_where_a_hand_left_it():
     motion = SineMotion(read_urdf(ARM.read_text()))
-    start = motion.at(0.0)[0] + np.linspace(-0.5, 0.5, 7)
+    start = motion.state_at(0.0)[0] + np.linspace(-0.5, 0.5, 7)
     resumed = ResumedMotion(motion, start)
-    np.testing.assert_allclose(resumed.at(0.0)[0], start, atol=1e-15)
-    np.testing.assert_array_equal(resumed.at(0.0)[1], 0.0)
+    np.testing.assert_allclose(resumed.state_at(0.0)[0], start, atol=1e-15)
+    np.testing.assert_array_equal(resumed.state_at(0.0)[1], 0.0)
     for time in (0.3, 2.0):
-        before, after = resumed.at(time - 1e-5)[0], resumed.at(time + 1e-5)[0]
-        _, velocity, _ = resumed.at(time)
+        before, after = resumed.state_at(time - 1e-5)[0], resumed.state_at(time + 1e-5)[0]
+        _, velocity, _ = resumed.state_at(time)
         np.testing.assert_allclose((after - before) / 2e-5, velocity, rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(resumed.at(30.0), motion.at(30.0), atol=1e-12)
+    np.testing.assert_allclose(resumed.state_at(30.0), motion.state_at(30.0), atol=1e-12)

@@ -43,7 +43,9 @@ def moving(tree):
 
 
 def test_stays_within_the_limits(tree):
-    position, velocity, _ = (np.array(values) for values in zip(*map(SineMotion(tree).at, TIMES)))
+    position, velocity, _ = (
+        np.array(values) for values in zip(*map(SineMotion(tree).state_at, TIMES))
+    )
     for i, joint in enumerate(moving(tree)):
         assert np.all(position[:, i] >= joint.lower) and np.all(position[:, i] <= joint.upper)
         assert np.all(np.abs(velocity[:, i]) <= joint.velocity)
@@ -55,10 +57,10 @@ def test_velocity_and_acceleration_are_the_derivatives(tree, resumed):
     if resumed:
         motion = ResumedMotion(motion, np.linspace(-1.0, 1.0, len(motion.names)))
     for time in (0.0, 0.3, 2.0, 17.0):
-        before, after = motion.at(time - step), motion.at(time + step)
+        before, after = motion.state_at(time - step), motion.state_at(time + step)
         for order in (1, 2):
             difference = (after[order - 1] - before[order - 1]) / (2 * step)
-            np.testing.assert_allclose(motion.at(time)[order], difference, atol=1e-8)
+            np.testing.assert_allclose(motion.state_at(time)[order], difference, atol=1e-8)
 
 
 @pytest.mark.parametrize("xml", [ARM.read_text(), MASSIVE], ids=["arm7", "mixed"])
@@ -69,7 +71,7 @@ def test_effort_brings_the_energy(xml):
     robot = CompliantRobot(model, motion)
 
     def energy(time):
-        q, v, _ = motion.at(time)
+        q, v, _ = motion.state_at(time)
         return dyn_ros.mechanical_energy(model, data, q, v)
 
     for time in (0.7, 3.0, 17.0):
@@ -77,15 +79,15 @@ def test_effort_brings_the_energy(xml):
             8.0 * (energy(time + step) - energy(time - step))
             - (energy(time + 2 * step) - energy(time - 2 * step))
         ) / (12.0 * step)
-        state = motion.at(time)
+        state = motion.state_at(time)
         effort = robot._feedforward(*state) - model.damping * state[1]
         assert effort @ state[1] == pytest.approx(rate, rel=1e-8)
 
 
 def test_starts_at_rest_and_then_moves(tree):
     motion = SineMotion(tree)
-    assert np.all(motion.at(0.0)[1] == 0.0)
-    travel = np.ptp([motion.at(time)[0] for time in TIMES], axis=0)
+    assert np.all(motion.state_at(0.0)[1] == 0.0)
+    travel = np.ptp([motion.state_at(time)[0] for time in TIMES], axis=0)
     for joint, distance in zip(moving(tree), travel):
         assert distance > 0.01 or joint.lower == joint.upper
 

@@ -27,7 +27,7 @@ def example(name):
 
 def heights(tree, motion):
     """Return the height of the lowest point that each joint moves, (joints, k)."""
-    return TreeKinematics(tree).heights(np.array([motion.at(time)[0] for time in TIMES]))[:-1]
+    return TreeKinematics(tree).heights(np.array([motion.state_at(time)[0] for time in TIMES]))[:-1]
 
 
 def default(tree):
@@ -48,7 +48,7 @@ def test_only_what_has_to_be_is_changed():
     """The shoulder of an arm whose middle is horizontal is raised, nothing else."""
     tree = example("ur5")
     old, new = default(tree), SineMotion(tree).swing
-    assert TreeKinematics(tree).heights(old.at(TIMES))[:-1].min() < -0.5
+    assert TreeKinematics(tree).heights(old.positions_at(TIMES))[:-1].min() < -0.5
     changed = np.flatnonzero(old.center != new.center)
     assert [TreeKinematics(tree).names[slot] for slot in changed] == ["shoulder_lift_joint"]
     arm = read_urdf(ARM.read_text())

@@ -55,7 +55,7 @@ def rest(robot, position, seconds=6.0):
 def test_it_follows_its_motion(arm):
     robot, motion = arm
     for k in range(3000):
-        desired = motion.at((k + 1) * STEP)
+        desired = motion.state_at((k + 1) * STEP)
         robot.step(STEP, *desired)
         assert abs(robot.position - desired[0]).max() < 1e-3
         assert abs(robot.velocity - desired[1]).max() < 1e-2
@@ -66,10 +66,10 @@ def test_a_short_step_is_forward_dynamics(xml):
     """(v+ - v) / h converges to the acceleration of `aba`, payload and push included."""
     robot, motion = robot_of(xml)
     for k in range(500):
-        robot.step(STEP, *motion.at((k + 1) * STEP))
+        robot.step(STEP, *motion.state_at((k + 1) * STEP))
     robot.push("tool", PUSH)
     robot.model.set_payload("weight", "tool", 0.5, [0.0, 0.0, 0.03], 1e-4 * np.eye(3))
-    desired = motion.at(500 * STEP)
+    desired = motion.state_at(500 * STEP)
     robot.step(1e-9, *desired)
     q, v, tau = robot.position, robot.velocity, robot.effort
     friction = dyn_ros.joint_friction(robot.model, v)
@@ -88,7 +88,7 @@ def test_a_short_step_is_forward_dynamics(xml):
 
 def test_a_push_bends_it_like_springs(arm):
     robot, motion = arm
-    home = motion.at(0.0)[0]
+    home = motion.state_at(0.0)[0]
     robot.push("tool", PUSH)
     rest(robot, home)
     assert abs(robot.velocity).max() < 1e-6
@@ -109,7 +109,7 @@ def test_a_push_bends_it_like_springs(arm):
 
 def test_a_payload_is_carried_by_the_motors(arm):
     robot, motion = arm
-    home = motion.at(0.0)[0]
+    home = motion.state_at(0.0)[0]
     home[1] += 0.7
     robot.model.set_payload("weight", "tool", 0.5, [0.0, 0.0, 0.03], 1e-4 * np.eye(3))
     rest(robot, home)
@@ -136,7 +136,7 @@ def test_an_observer_sees_the_push_in_its_efforts(xml):
         positions, estimates = [], []
         for _ in range(4000):
             time += step
-            robot.step(step, *motion.at(time))
+            robot.step(step, *motion.state_at(time))
             positions.append(robot.position)
             estimates.append(observer.update(robot.position, robot.velocity, robot.effort, step))
         errors = np.array(estimates) - torques(robot, push, positions)
@@ -148,8 +148,8 @@ def test_noise(arm):
     samples = np.array([robot.measured_effort() for _ in range(2000)]) - robot.effort
     np.testing.assert_allclose(samples.std(axis=0), robot.noise, rtol=0.1)
     motors = [
-        dyn_ros.rnea(robot.model, dyn_ros.Data(robot.model), *motion.at(time))
-        + dyn_ros.joint_friction(robot.model, motion.at(time)[1])
+        dyn_ros.rnea(robot.model, dyn_ros.Data(robot.model), *motion.state_at(time))
+        + dyn_ros.joint_friction(robot.model, motion.state_at(time)[1])
         for time in np.arange(0.0, 60.0, 0.1)
     ]
     np.testing.assert_allclose(
@@ -175,11 +175,11 @@ def test_any_robot_stays_where_it_can_be(name, step):
             robot.model.clear_payload()
         if k % 10 == 0:
             robot.push(links[rng.integers(len(links))], 1e4 * rng.standard_normal(6))
-        robot.step(step, *motion.at((k + 1) * step))
+        robot.step(step, *motion.state_at((k + 1) * step))
         assert np.isfinite(robot.position).all() and np.isfinite(robot.effort).all()
         assert abs(robot.velocity).max() <= 20.0
     robot.push()
-    position, zero = motion.at(0.0)[0], np.zeros(len(motion.names))
+    position, zero = motion.state_at(0.0)[0], np.zeros(len(motion.names))
     for _ in range(3000):
         robot.step(step, position, zero, zero)
     stuck = robot.model.friction[robot._idx_v] / robot.stiffness
@@ -191,7 +191,7 @@ def test_massless_links_and_mimic_joints():
     assert motion.names == ["slide", "turn"]
     robot.push("c", [50.0, 0.0, 0.0, 0.0, 0.0, 1.0])
     for k in range(1000):
-        robot.step(STEP, *motion.at((k + 1) * STEP))
+        robot.step(STEP, *motion.state_at((k + 1) * STEP))
         assert np.isfinite(robot.effort).all() and 0.0 <= robot.position[0] <= 0.1
     assert robot.position[0] == 0.1 and robot.velocity[0] == 0.0
 

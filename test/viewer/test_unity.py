@@ -84,7 +84,7 @@ class Mover(threading.Thread):
         while not self.stop.wait(0.02):
             stamp, now = time.time_ns(), time.monotonic()
             q = math.remainder(SPEED * 1e-9 * (stamp % 10**12), 2.0 * math.pi)
-            self._session.receive_states(["joint"], [q], stamp=stamp)
+            self._session.receive_joint_state(["joint"], [q], stamp=stamp)
             waiting.append((now + LATE, self._markers(stamp, q)))
             while waiting and waiting[0][0] <= now:
                 self._session.receive_markers("node/markers", waiting.pop(0)[1])

@@ -77,7 +77,7 @@ class Server(viser.ViserServer):
         self.windows: dict[int, DynRosWindow] = {}
         self.reaching_clients: set[int] = set()
         self.on_window: Callable[[viser.ClientHandle, DynRosWindow], object] | None = None
-        with viser_internals.answering(self._answer):
+        with viser_internals.answer_requests(self._answer):
             super().__init__(host=host, port=port, label=title, verbose=False)
         viser_internals.receive_messages(
             self, {DynRosWindow: self._receive_window, DynRosReach: self._receive_reach}
@@ -110,6 +110,7 @@ class Server(viser.ViserServer):
         return response
 
     def _index_response(self, headers: Headers) -> Response:
+        """Return the page, compressed if the browser accepts it, with its security policy."""
         accepts_gzip = "gzip" in headers.get("Accept-Encoding", "")
         body = self._index if accepts_gzip else gzip.decompress(self._index)
         return Response(
@@ -142,12 +143,14 @@ class Server(viser.ViserServer):
             self.on_window(client, message)
 
     def _receive_reach(self, client_id: int, message: DynRosReach) -> None:
+        """Store that a client's pointer has come near the ball, or left it."""
         if message.reaches:
             self.reaching_clients.add(client_id)
         else:
             self.reaching_clients.discard(client_id)
 
     async def _forget_window(self, client: viser.ClientHandle) -> None:
+        """Forget a client that has disconnected."""
         self.windows.pop(client.client_id, None)
         self.reaching_clients.discard(client.client_id)
 
@@ -162,7 +165,7 @@ def _index_page(title: str) -> bytes:
     return gzip.compress(text.replace(TITLE, head, 1).encode(), mtime=0)
 
 
-def serve(
+def serve_page(
     host: str,
     port: int,
     title: str,
@@ -186,7 +189,7 @@ def serve(
     return server
 
 
-def address(server: Server) -> str:
+def page_address(server: Server) -> str:
     """Return the address that a browser on this machine can open."""
     host = server.get_host()
     host = {"127.0.0.1": "localhost", "0.0.0.0": "localhost", "::": "localhost"}.get(host, host)

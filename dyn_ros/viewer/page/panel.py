@@ -153,9 +153,11 @@ class Panel:
             self._make_sliders(positions)
 
     def _unit_of(self, joint: Joint) -> Unit:
+        """Return the unit in which the positions of a joint are shown."""
         return METER if joint.kind == "prismatic" else self._angle_unit
 
     def _make_sliders(self, positions: Array) -> None:
+        """Replace all sliders by new ones at positions (n,) [rad, m]."""
         for slider in self._sliders:
             slider.remove()
         with self._slider_folder:
@@ -171,6 +173,7 @@ class Panel:
         unit: Unit,
         position: float,
     ) -> viser.GuiSliderHandle:
+        """Return a new slider of the joint in a slot, at a position [rad, m]."""
         limits = slider_limits(joint)
         lower, upper = round_inward(limits, unit)
         step = max(10.0**-unit.decimals, round((upper - lower) / 1000, unit.decimals))
@@ -192,6 +195,8 @@ class Panel:
         slot: int,
         unit: Unit,
     ) -> Callable[[viser.GuiEvent], Coroutine[Any, Any, None]]:
+        """Return the function that reports that a user has moved the slider of a slot."""
+
         # A coroutine runs in viser's own thread, before the robot's position is written there.
         async def on_slide(event: viser.GuiEvent) -> None:
             if event.client is not None:  # moved by a user, not by the robot
@@ -215,6 +220,7 @@ class Panel:
         self._loop.call_soon_threadsafe(self._set_sliders, q.tolist())
 
     def _set_sliders(self, q: Sequence[float]) -> None:
+        """Move the sliders, in viser's thread; see `show_positions`."""
         if not self._plays:
             return
         for slider, joint, x in zip(self._sliders, self._joints, q):
@@ -283,7 +289,7 @@ class Panel:
 
     def show_families(self, families: Mapping[tuple[str, str], bool]) -> None:
         """Show a check box for each (topic, family) of markers, checked at first if it is True."""
-        from .viser_internals import identifier
+        from .viser_internals import control_id
 
         new_keys = [key for key in families if key not in self._check_boxes]
         for topic, family in new_keys:
@@ -306,7 +312,7 @@ class Panel:
                 )
             )
             self._check_boxes[topic, family] = box
-            self._legend[identifier(box)] = entry or LegendEntry(
+            self._legend[control_id(box)] = entry or LegendEntry(
                 family, topic, "#868e96", f"Markers of the topic {topic}."
             )
         if new_keys:
@@ -372,7 +378,7 @@ def show_waiting(server: Server, text: str) -> None:
 
 
 def _legend_style(entries: Mapping[str, LegendEntry]) -> str:
-    """Return the style of the check boxes of markers: a swatch, and an explanation on hover.
+    """Return the style of the check boxes of markers: a color, and an explanation on hover.
 
     The page's HTML cannot contain check boxes of its own, but it can style labels by their ids.
     """

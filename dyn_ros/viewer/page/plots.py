@@ -94,9 +94,11 @@ class Scale(NamedTuple):
 
     @property
     def range(self) -> tuple[float, float]:
+        """The numbers shown at the lower and upper end of the axis."""
         return self.ticks[0], self.ticks[-1]
 
     def tick_labels(self) -> list[str]:
+        """Return the texts of the ticks."""
         return [f"{tick + 0.0:.{self.decimals}f}" for tick in self.ticks]
 
     def format_value(self, value: float) -> str:
@@ -209,7 +211,7 @@ class Plots:
         ]
         self._pages = dict(zip(names, pages))
         self._legend = gui.add_html(
-            _legend(curves, seconds)
+            _legend_html(curves, seconds)
             if joints
             else html_line("This robot has no joints that move.", "soft")
         )
@@ -262,22 +264,24 @@ class _Plot:
             legend={"show": True, "live": True},
             padding=(TOP_PADDING, LABEL_WIDTH, BOTTOM_PADDING, 0),
             cursor={"sync": {"key": "torques"}, "points": {"size": 5}},
-            axes=_axes(self._scale),
-            scales=_scales(self._scale, seconds),
+            axes=_axes_options(self._scale),
+            scales=_scale_options(self._scale, seconds),
         )
         self._seconds = seconds
 
     def show(self, joint: Joint, times: Array, samples: Array) -> None:
+        """Show samples (k, curves) [N m, N] of a joint at times (k,) [s], and adapt the axis."""
         self._text.visible = self._plot.visible = True
         lower, upper = find_range(samples)
         if not is_suitable(self._scale, lower, upper):
             self._scale = find_scale(lower, upper)
-            self._plot.axes = _axes(self._scale)
-            self._plot.scales = _scales(self._scale, self._seconds)
+            self._plot.axes = _axes_options(self._scale)
+            self._plot.scales = _scale_options(self._scale, self._seconds)
         self._text.content = _plot_labels(joint, self._curves, self._scale, samples)
         send_data(self._plot, times, self._scale.factor * samples)
 
     def hide(self) -> None:
+        """Hide the plot and its labels."""
         self._text.visible = self._plot.visible = False
 
 
@@ -295,7 +299,8 @@ def send_data(plot: viser.GuiUplotHandle, times: Array, samples: Array) -> None:
     send_properties(plot, {"data": tuple(columns)})
 
 
-def _axes(scale: Scale) -> tuple[dict[str, Any], ...]:
+def _axes_options(scale: Scale) -> tuple[dict[str, Any], ...]:
+    """Return the options of uPlot for the axes: none for the time, and a vertical scale."""
     return (
         {"show": False},
         {
@@ -310,11 +315,12 @@ def _axes(scale: Scale) -> tuple[dict[str, Any], ...]:
     )
 
 
-def _scales(scale: Scale, seconds: float) -> dict[str, dict[str, Any]]:
+def _scale_options(scale: Scale, seconds: float) -> dict[str, dict[str, Any]]:
+    """Return the options of uPlot for the ranges of time [s] and values."""
     return {"x": {"time": False, "range": (-seconds, 0.0)}, "y": {"range": scale.range}}
 
 
-def swatch(name: str) -> str:
+def line_sample_html(name: str) -> str:
     """Return a sample of a curve's line, as HTML."""
     color, dash, _ = CURVES[name]
     return (
@@ -324,10 +330,11 @@ def swatch(name: str) -> str:
     )
 
 
-def _legend(curves: Sequence[str], seconds: float) -> str:
+def _legend_html(curves: Sequence[str], seconds: float) -> str:
+    """Return the names, lines and explanations of curves, as HTML."""
     items = "".join(
         f'<span class="dyn-tip" tabindex="0" data-tip="{escape(CURVES[name].explanation)}">'
-        f"{swatch(name)} {name}</span>"
+        f"{line_sample_html(name)} {name}</span>"
         for name in curves
     )
     return f'<div class="dyn dyn-legend">{items}<span class="soft">last {seconds:g} s</span></div>'

@@ -112,6 +112,7 @@ class Trust:
         )
 
     def _is_allowed(self, host_port: HostPort) -> bool:
+        """Return True if a host is allowed, with this port or with any."""
         allowed = self._allowed_hosts
         return host_port in allowed or HostPort(host_port.host, None) in allowed
 

@@ -43,7 +43,7 @@ def index_html() -> str:
 
 
 @contextlib.contextmanager
-def answering(
+def answer_requests(
     handler: Callable[[Answer, ServerConnection, Request], Response | None],
 ) -> Iterator[None]:
     """Let a handler answer the requests to a server that starts in this context.
@@ -95,7 +95,7 @@ def is_connected(server: viser.ViserServer, client_id: int) -> bool:
 # --- controls
 
 
-def identifier(control: Any) -> str:
+def control_id(control: Any) -> str:
     """Return the id of a control in the page, to which styles can refer.
 
     No public property of a control has it.

@@ -14,7 +14,7 @@ from ...engine.kernel import algebra as al
 from ...engine.kernel.types import Array
 from . import geometry, marker_arrays
 from .marker_arrays import PlainMarker, plain_marker
-from .scene import wxyz
+from .scene import to_wxyz
 
 SOLIDS = {
     marker_arrays.CUBE: "cube",
@@ -71,7 +71,7 @@ class Glyph:
             return self
         values = {**self.values, **local_values}
         glyph = Glyph(self.kind, *self.style[1:], needs_node=True, **values)
-        glyph.pose = position, wxyz(R)
+        glyph.pose = position, to_wxyz(R)
         return glyph
 
 
@@ -134,7 +134,7 @@ class _ParsedMarker(NamedTuple):
     points: Array  # (n, 3), m
     colors: Array  # (max(n, 1), 4)
 
-    def to_frame(self, points: Array) -> Array:
+    def transform_to_frame(self, points: Array) -> Array:
         """Transform points (n, 3) from the marker's pose to its frame."""
         return points @ self.R.T + self.position
 
@@ -155,7 +155,7 @@ def _read_solid_list(marker: _ParsedMarker) -> Glyph:
         scale = np.array([scale[0], scale[1], min(scale[:2])])
     return Glyph(
         SOLIDS[marker.source.type],
-        centers=marker.to_frame(marker.points),
+        centers=marker.transform_to_frame(marker.points),
         axes=np.broadcast_to(marker.R, (n, 3, 3)),
         widths=np.broadcast_to(scale, (n, 3)),
         colors=marker.colors[:n],
@@ -167,7 +167,7 @@ def _read_arrow(marker: _ParsedMarker) -> Glyph:
     if len(marker.points):
         if len(marker.points) != 2:
             raise MarkerError(f"an arrow has no points or two, but got {len(marker.points)}")
-        ends = marker.to_frame(marker.points)
+        ends = marker.transform_to_frame(marker.points)
         shaft_width, head_width, head_length = scale
     else:
         ends = np.array([position, position + scale[0] * marker.R[:, 0]])
@@ -202,7 +202,9 @@ def _read_line_list(marker: _ParsedMarker) -> Glyph:
 
 def _line_glyph(marker: _ParsedMarker, ends: Array, colors: Array) -> Glyph:
     width = float(marker.scale[0])
-    return Glyph("line", width, ends=marker.to_frame(ends), colors=colors[: len(ends)], width=width)
+    return Glyph(
+        "line", width, ends=marker.transform_to_frame(ends), colors=colors[: len(ends)], width=width
+    )
 
 
 def _read_text(marker: _ParsedMarker) -> Glyph:
@@ -222,7 +224,7 @@ def _read_triangles(marker: _ParsedMarker) -> Glyph:
     return Glyph(
         "triangles",
         needs_node=True,
-        vertices=marker.to_frame(marker.points * marker.scale),
+        vertices=marker.transform_to_frame(marker.points * marker.scale),
         colors=marker.colors[:n],
     )
 
@@ -236,7 +238,7 @@ def _read_mesh(marker: _ParsedMarker) -> Glyph:
         marker.source.mesh_resource,
     )
     return Glyph(
-        "mesh", needs_node=True, shape=shape, wxyz=wxyz(marker.R), position=marker.position
+        "mesh", needs_node=True, shape=shape, wxyz=to_wxyz(marker.R), position=marker.position
     )
 
 

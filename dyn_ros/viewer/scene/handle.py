@@ -14,7 +14,7 @@ import numpy as np
 from ...engine.kernel.types import Array
 from .camera import CAMERA_DIRECTION
 from .glyphs import segments_frame
-from .scene import paint, wxyz
+from .scene import paint_mesh, to_wxyz
 
 if TYPE_CHECKING:
     import viser
@@ -90,9 +90,11 @@ class PushHandle:
 
     @property
     def is_held(self) -> bool:
+        """True while a user drags the grip."""
         return self._pointer is not None
 
     async def _on_drag(self, event: viser.SceneNodeDragEvent[viser.GlbHandle]) -> None:
+        """Follow the pointer of a user who drags the grip, or release the grip."""
         # a coroutine, so that start, motion and end of a drag are handled in order
         if event.phase == "end":
             self.let_go()
@@ -104,6 +106,7 @@ class PushHandle:
             self._pointer, self.was_pulled = pointer, True
 
     def _grip_in_world(self) -> Array:
+        """Return the center of the grip (3,), in the world."""
         origin = self._robot.placement(self.link)[:3, 3]
         center: Array = origin + self.rest_offset + self._displacement
         return center
@@ -178,7 +181,7 @@ def invisible_ball() -> bytes:
     import trimesh
 
     ball = trimesh.creation.icosphere(subdivisions=1)
-    paint(ball, (0.0, 0.0, 0.0, 0.0), alphaMode="MASK", alphaCutoff=0.5)
+    paint_mesh(ball, (0.0, 0.0, 0.0, 0.0), alphaMode="MASK", alphaCutoff=0.5)
     data: bytes = trimesh.Scene(ball).export(file_type="glb")
     return data
 
@@ -186,7 +189,7 @@ def invisible_ball() -> bytes:
 def _quaternion_along(vector: Array) -> Array:
     """Return the quaternion, scalar first, that turns z into the direction of a vector (3,)."""
     _, R = segments_frame(np.array([[np.zeros(3), vector]]))
-    return wxyz(R)
+    return to_wxyz(R)
 
 
 def rest_direction(robot: RobotScene, link: str) -> Array:

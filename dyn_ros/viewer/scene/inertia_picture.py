@@ -77,7 +77,7 @@ def _link_traces(examination: Examination, name: str) -> list[Trace]:
         traces.append(_edges_trace(corners, placement, color))
     if texts:
         center = np.zeros(3) if inertia is None else inertia.com
-        traces.append(_label_trace(_transformed(center, placement), name, hover))
+        traces.append(_label_trace(_transform_points(center, placement), name, hover))
     return traces
 
 
@@ -92,7 +92,8 @@ def equivalent_box(inertia: LinkInertia) -> Array:
 
 
 def _mesh_trace(hull: Hull, placement: Array, color: str, opacity: float, hover: str) -> Trace:
-    x, y, z = _transformed(hull.points, placement).T
+    """Return the faces of a hull at a placement (4, 4)."""
+    x, y, z = _transform_points(hull.points, placement).T
     i, j, k = hull.triangles.T
     return {
         "type": "mesh3d",
@@ -112,7 +113,7 @@ def _mesh_trace(hull: Hull, placement: Array, color: str, opacity: float, hover:
 
 def _edges_trace(corners: Array, placement: Array, color: str) -> Trace:
     """Return the edges of a box whose corners are in the order of `box`."""
-    points, gap = _transformed(corners, placement), np.full(3, np.nan)
+    points, gap = _transform_points(corners, placement), np.full(3, np.nan)
     return _points_trace(
         [
             point
@@ -129,6 +130,7 @@ def _edges_trace(corners: Array, placement: Array, color: str) -> Trace:
 
 
 def _label_trace(point: Array, name: str, hover: str) -> Trace:
+    """Return a name at a point (3,)."""
     return _points_trace(
         [point],
         mode="markers+text",
@@ -159,9 +161,11 @@ def _legend_traces() -> list[Trace]:
 
 
 def _points_trace(points: Any, **options: Any) -> Trace:
+    """Return points (n, 3), with options of plotly."""
     x, y, z = np.transpose(points)
     return {"type": "scatter3d", "x": x, "y": y, "z": z, **options}
 
 
-def _transformed(points: Array, placement: Array) -> Array:
+def _transform_points(points: Array, placement: Array) -> Array:
+    """Transform points (..., 3) from a frame to the axes of its placement (4, 4)."""
     return points @ placement[:3, :3].T + placement[:3, 3]

@@ -157,6 +157,7 @@ class MarkerArrays:
         self._shown_rows: Array = np.zeros(0, np.intp)
 
     def __len__(self) -> int:
+        """Return the number of markers shown so far, hidden ones included."""
         return len(self._row_of_id)
 
     def show(self, ids: Iterable[int]) -> Array:
@@ -172,6 +173,7 @@ class MarkerArrays:
         return self._shown_rows
 
     def _add_rows(self, ids: Sequence[int]) -> None:
+        """Add rows for new markers."""
         for name, values in self._new_row.items():
             self.numbers[name] = np.concatenate(
                 [self.numbers[name], np.tile(values, (len(ids), 1))]
@@ -245,6 +247,7 @@ class MarkerArrays:
 
 
 def _masked_ids(ids: Sequence[int], mask: NDArray[np.bool_]) -> list[int]:
+    """Return the ids where a mask (n,) is True."""
     return [id for id, is_included in zip(ids, mask.tolist()) if is_included]
 
 
@@ -336,7 +339,7 @@ class JointArrows(_Arrows):
         curved, straight = self.arrays
         revolute, prismatic = self._revolute, self._prismatic
         if revolute.ids:
-            p, axes = revolute.placed(oMi)
+            p, axes = revolute.axes_at(oMi)
             curved.show_curved_arrows(
                 revolute.ids,
                 p,
@@ -347,7 +350,7 @@ class JointArrows(_Arrows):
             )
             curved.set_colors(revolute.ids, colors[revolute.indices])
         if prismatic.ids:
-            p, axes = prismatic.placed(oMi)
+            p, axes = prismatic.axes_at(oMi)
             vectors = self._scale * load[prismatic.indices, None] * axes[..., 0]
             straight.show_arrows(prismatic.ids, p, vectors)
             straight.set_colors(prismatic.ids, colors[prismatic.indices])
@@ -367,14 +370,14 @@ class _JointAxes:
         axes = np.array([model.tree.joints[i].axis for i in self._joints]).reshape(-1, 3)
         self._bases = np.stack([axes, *geometry.perpendicular_vectors(axes)], axis=-1)
 
-    def placed(self, oMi: Array) -> tuple[Array, Array]:
+    def axes_at(self, oMi: Array) -> tuple[Array, Array]:
         """Return origins (n, 3) of the joints, and axis and perpendicular vectors as columns."""
         X = oMi[self._joints]
         return X[:, :3, 3], X[:, :3, :3] @ self._bases
 
 
 def make_torque_markers(model: Model, appearance: Any) -> Draw:
-    """Return a function that draws the torque of each joint as an arrow about or along its axis.
+    """Return the `Draw` of the torque of each joint, an arrow about or along its axis.
 
     The size of an arrow is the square root of the load, so that small torques can be read.
     `appearance` also has `source`, `unlimited` and `full_color`, see ``config/dynamics.yaml``.
@@ -407,7 +410,7 @@ def _select_torques(source: str, state: Any, terms: Any) -> Array | None:
 
 
 def make_inertia_markers(model: Model, appearance: Any, payloads: Mapping[str, Any]) -> Draw:
-    """Return a function that draws the body of each joint, and the base link of a fixed base.
+    """Return the `Draw` of the body of each joint, and of the base link of a fixed base.
 
     Each is the homogeneous ellipsoid or box with the same mass and inertia; `appearance` also has
     the attribute `shape`. `payloads` is a dict that changes when a payload is set or cleared.
@@ -439,7 +442,7 @@ def make_inertia_markers(model: Model, appearance: Any, payloads: Mapping[str, A
 def _homogeneous_bodies(model: Model, scale: float) -> tuple[list[int], Array, Array, Array, Array]:
     """Return ids, rows, centers of mass, principal axes and widths of bodies that have mass.
 
-    Rows are as in `inertia`: the base, then all joints.
+    Ids and rows are those of the base, 0, and of all joints, from 1 on.
     """
     bodies = [model.base_inertia, *model.inertias]
     ids = [i for i, body in enumerate(bodies) if body.mass > 0.0]

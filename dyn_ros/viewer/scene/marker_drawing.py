@@ -27,7 +27,7 @@ from ...engine.kernel.types import Array
 from . import marker_arrays
 from .glyphs import Glyph, read_glyph
 from .legend import LEGEND_BY_FAMILY, is_shown_at_first
-from .scene import draw_shape, wxyz
+from .scene import draw_shape, to_wxyz
 
 if TYPE_CHECKING:
     import trimesh
@@ -66,7 +66,7 @@ class _ReceivedMarker(NamedTuple):
     end: float  # s; end of its lifetime
 
 
-def family_of(key: MarkerKey) -> tuple[str, str]:
+def marker_family(key: MarkerKey) -> tuple[str, str]:
     """Return topic and family of a marker, by which users show and hide it.
 
     The family is the namespace up to its first slash.
@@ -81,14 +81,15 @@ def _describe_marker(key: MarkerKey) -> str:
 class Drawing:
     """The markers of all topics, and the scene nodes that show them.
 
-    `node_of` returns the name of the scene node of a frame_id, or raises a ValueError. `families`
-    contains every (topic, family) received so far, in order of appearance, and whether it is shown.
+    `frame_node` returns the name of the scene node of a frame_id, or raises a ValueError.
+    `families` contains every (topic, family) received so far, in order of appearance, and whether
+    it is shown.
     """
 
     def __init__(
-        self, scene: viser.SceneApi, node_of: Callable[[str], str], folders: Folders = ()
+        self, scene: viser.SceneApi, frame_node: Callable[[str], str], folders: Folders = ()
     ) -> None:
-        self._scene, self._node_of, self._folders = scene, node_of, folders
+        self._scene, self._frame_node, self._folders = scene, frame_node, folders
         self._received: dict[MarkerKey, _ReceivedMarker] = {}
         self._node_keys: dict[MarkerKey, NodeKey] = {}  # without the markers of hidden families
         self._nodes: dict[NodeKey, MarkerNode] = {}
@@ -99,6 +100,7 @@ class Drawing:
         self.families: dict[tuple[str, str], bool] = {}
 
     def __len__(self) -> int:
+        """Return the number of markers received and not deleted, hidden ones included."""
         return len(self._received)
 
     def receive(self, topic: str, array: MarkerArray, now: float) -> list[str]:
@@ -109,7 +111,9 @@ class Drawing:
                 lifetime = marker.lifetime.sec + 1e-9 * marker.lifetime.nanosec
                 end = now + lifetime if lifetime > 0.0 else math.inf
                 self._received[key] = _ReceivedMarker(marker, end)
-                if self.families.setdefault(family_of(key), is_shown_at_first(family_of(key)[1])):
+                if self.families.setdefault(
+                    marker_family(key), is_shown_at_first(marker_family(key)[1])
+                ):
                     self._assign_node(key)
             elif marker.action == marker_arrays.DELETE:
                 self._delete(key)
@@ -134,11 +138,11 @@ class Drawing:
         marker = self._received[key].marker
         try:
             glyph = read_glyph(marker)
-            if family_of(key)[1] in LEGEND_BY_FAMILY:
+            if marker_family(key)[1] in LEGEND_BY_FAMILY:
                 glyph = glyph.with_pose()
             node_key = NodeKey(
                 *key[:2],
-                self._node_of(marker.header.frame_id),
+                self._frame_node(marker.header.frame_id),
                 glyph.style,
                 key[2] if glyph.needs_node else None,
             )
@@ -164,13 +168,14 @@ class Drawing:
             self._changed.add(node_key)
 
     def _delete(self, key: MarkerKey) -> None:
+        """Forget a marker, and remove it from its node."""
         self._received.pop(key, None)
         self._leave_node(key)
 
     def show(self, topic: str, family: str, visible: bool) -> None:
         """Show or hide the markers of a family; hidden markers are not sent to browsers."""
         self.families[topic, family] = visible
-        for key in [key for key in self._received if family_of(key) == (topic, family)]:
+        for key in [key for key in self._received if marker_family(key) == (topic, family)]:
             if visible:
                 self._assign_node(key)
             else:
@@ -263,6 +268,7 @@ class MarkerNode:
             self.handle.wxyz = quaternion
 
     def remove(self) -> None:
+        """Remove the scene node, if it has been added."""
         if self.handle is not None:
             self.handle.remove()
             self.handle = None
@@ -274,7 +280,7 @@ class MarkerNode:
 def _build_solids(scene: viser.SceneApi, kind: str, values: Values, folders: Folders) -> NodeUpdate:
     colors, solid = values["colors"], unit_solid(kind)
     return {
-        "batched_wxyzs": wxyz(values["axes"]),
+        "batched_wxyzs": to_wxyz(values["axes"]),
         "batched_positions": values["centers"],
         "batched_scales": values["widths"],
         "batched_colors": _color_bytes(colors),
@@ -305,6 +311,7 @@ def _build_lines(scene: viser.SceneApi, kind: str, values: Values, folders: Fold
 
 
 def _segment_values(values: Values) -> Values:
+    """Return the end points and colors of arrows or lines."""
     return {"points": values["ends"], "colors": _color_bytes(values["colors"])}
 
 
@@ -332,11 +339,13 @@ def _build_mesh(scene: viser.SceneApi, kind: str, values: Values, folders: Folde
 
 
 def _is_visibly_equal(old: Array, new: Array) -> bool:
+    """Return True if two arrays have the same shape and differ less than can be seen."""
     tolerance = MIN_COLOR_CHANGE if new.dtype == np.uint8 else MIN_SHAPE_CHANGE
     return old.shape == new.shape and bool((abs(old.astype(float) - new) < tolerance).all())
 
 
 def _color_bytes(colors: Array) -> NDArray[np.uint8]:
+    """Convert colors (..., 3 or 4) from 0 to 1 to bytes, without transparency."""
     return np.round(255.0 * np.clip(colors[..., :3], 0.0, 1.0)).astype(np.uint8)
 
 

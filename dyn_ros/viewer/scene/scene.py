@@ -42,7 +42,7 @@ def scalar_first(q: Array) -> Array:
     return np.roll(q, 1, axis=-1)
 
 
-def wxyz(R: ArrayLike) -> Array:
+def to_wxyz(R: ArrayLike) -> Array:
     """Convert rotation matrices (..., 3, 3) to unit quaternions (..., 4), scalar first."""
     return scalar_first(matrix_quaternion(np.asarray(R)))
 
@@ -87,7 +87,7 @@ class RobotScene:
                 self._scene.add_frame(
                     self._node_names[i],
                     show_axes=False,
-                    wxyz=wxyz(joint.placement[:3, :3]),
+                    wxyz=to_wxyz(joint.placement[:3, :3]),
                     position=joint.placement[:3, 3],
                 )
             )
@@ -139,7 +139,7 @@ class RobotScene:
         R, p = X[:3, :3], X[:3, 3]
         name = f"{self._node_names[frame.parent]}/{frame.name.replace('/', '|')}:{name}"
         try:
-            draw_shape(self._scene, name, shape, self._folders, wxyz=wxyz(R), position=p)
+            draw_shape(self._scene, name, shape, self._folders, wxyz=to_wxyz(R), position=p)
             points = extreme_points(shape, self._folders)
             self.kinematics.add_points(frame.parent, points @ R.T + p)
         except MeshError as error:
@@ -167,6 +167,7 @@ class RobotScene:
 
     @property
     def links(self) -> list[str]:
+        """The names of all links, the root link first."""
         return [link.name for link in self._tree.links]
 
     @property
@@ -194,7 +195,7 @@ class RobotScene:
     def node(self, frame_name: str) -> str:
         """Return the name of the node of a link or joint; child nodes move with it.
 
-        Raise a ValueError if the robot has no such frame, as `placement` and `to_world` do.
+        Raise a ValueError if the robot has no such frame, as `placement` and `rotate_to_world` do.
         """
         if frame_name not in self._frames:
             raise ValueError(f"the robot has no frame '{frame_name}'")
@@ -206,7 +207,7 @@ class RobotScene:
             self._frame_nodes[frame_name] = self._scene.add_frame(
                 f"{name}/frame{list(self._frames).index(frame_name)}",
                 show_axes=False,
-                wxyz=wxyz(frame.placement[:3, :3]),
+                wxyz=to_wxyz(frame.placement[:3, :3]),
                 position=frame.placement[:3, 3],
             )
         return self._frame_nodes[frame_name].name
@@ -253,7 +254,7 @@ class RobotScene:
         """Return the height [m] of the lowest point at positions (n,), in the root link."""
         return float(self.kinematics.heights(q[None]).min())
 
-    def to_world(self, frame_name: str, vector: ArrayLike) -> Array:
+    def rotate_to_world(self, frame_name: str, vector: ArrayLike) -> Array:
         """Rotate a vector (3,) from the axes of a link or joint to world axes."""
         world_vector: Array = self.placement(frame_name)[:3, :3] @ np.asarray(vector)
         return world_vector
@@ -358,14 +359,14 @@ def load_mesh(path: Path, color: Color | None = None) -> DisplayMesh:
         for mesh in scene.geometry.values():
             if not mesh.visual.defined or path.suffix.lower() == ".stl":
                 rgba = color or DEFAULT_MESH_COLOR
-                paint(mesh, rgba, alphaMode="BLEND" if rgba[3] < 1.0 else None)
+                paint_mesh(mesh, rgba, alphaMode="BLEND" if rgba[3] < 1.0 else None)
         points = _select_outermost(np.asarray(scene.to_mesh().vertices))
         return DisplayMesh(scene.export(file_type="glb"), points)
     except Exception as error:  # the library of each format raises its own errors
         raise MeshError(f"mesh '{path}' cannot be read: {error}") from error
 
 
-def paint(mesh: trimesh.Trimesh, color: Color, **material: Any) -> None:
+def paint_mesh(mesh: trimesh.Trimesh, color: Color, **material: Any) -> None:
     """Give a mesh a single color."""
     from trimesh.visual import TextureVisuals
     from trimesh.visual.material import PBRMaterial

@@ -12,10 +12,10 @@ from dyn_ros.viewer.page import page
 
 
 def test_a_port_that_is_taken_is_passed_over(server):
-    second = page.serve("127.0.0.1", server.get_port(), "other")
+    second = page.serve_page("127.0.0.1", server.get_port(), "other")
     try:
         assert server.get_port() < second.get_port() < server.get_port() + page.PORT_COUNT
-        assert page.address(second) == f"http://localhost:{second.get_port()}"
+        assert page.page_address(second) == f"http://localhost:{second.get_port()}"
     finally:
         second.stop()
 
@@ -23,13 +23,13 @@ def test_a_port_that_is_taken_is_passed_over(server):
 def test_no_port_is_free(server, monkeypatch):
     monkeypatch.setattr(page, "PORT_COUNT", 1)
     with pytest.raises(page.PageError, match=f"{server.get_port()}.*parameter port"):
-        page.serve("127.0.0.1", server.get_port(), "other")
+        page.serve_page("127.0.0.1", server.get_port(), "other")
 
 
 @pytest.mark.parametrize("host", ["no.such.host.invalid", "300.1.1.1", "\udcff"])
 def test_no_such_host(host):
     with pytest.raises(page.PageError, match="host"):
-        page.serve(host, 0, "other")
+        page.serve_page(host, 0, "other")
 
 
 def test_this_machine_alone(server):

@@ -55,7 +55,7 @@ class Robot:
                 if self.described:
                     names = self.session.robot.names
                     q = 0.3 * np.sin(now + np.arange(7.0))
-                    self.session.receive_states(names, q)
+                    self.session.receive_joint_state(names, q)
                     self.session.receive_torques("gravity", names, 10.0 * q)
                     self.session.receive_torques("nle", names, 11.0 * q)
                     self.session.update(now, now - last)

@@ -138,7 +138,7 @@ def test_allowed_hosts_that_cannot_be_read(text):
     with pytest.raises(ValueError, match=r"allowed_hosts: .* got"):
         Trust(HERE, [text])
     with pytest.raises(page.PageError, match="allowed_hosts"):
-        page.serve(HERE, 0, "test", [text])
+        page.serve_page(HERE, 0, "test", [text])
 
 
 def test_places():
@@ -166,7 +166,7 @@ CAMERA = {
 def arm():
     """A page with an arm, its panel, and the refused requests."""
     refused = []
-    server = page.serve(HERE, 0, "test", ["robot.lan"], refused.append)
+    server = page.serve_page(HERE, 0, "test", ["robot.lan"], refused.append)
     panel = Panel(
         server, "arm7", read_urdf(ARM.read_text()).joints, ["tool"], 5.0, True, pushed_link="tool"
     )
@@ -276,10 +276,10 @@ def test_few_refusals_are_reported(arm, monkeypatch):
 def test_a_viser_that_starts_its_server_in_another_way(monkeypatch):
     monkeypatch.setattr(viser.ViserServer, "__init__", lambda self, **options: None)
     with pytest.raises(page.PageError, match=r"viser 1\.1"):
-        page.serve(HERE, 0, "test")
+        page.serve_page(HERE, 0, "test")
 
 
 def test_a_viser_with_another_page(monkeypatch):
     monkeypatch.setattr(page, "TITLE", "<title>Other</title>")
     with pytest.raises(page.PageError, match=r"viser 1\.1"):
-        page.serve(HERE, 0, "test")
+        page.serve_page(HERE, 0, "test")

@@ -37,11 +37,11 @@ def test_requests_pass_the_handler():
     why = "any web page can control the robot: viser no longer calls websockets' serve"
     with (
         pytest.raises(page.PageError, match="cannot be protected; install viser 1.1"),
-        viser_internals.answering(lambda answer, connection, request: None),
+        viser_internals.answer_requests(lambda answer, connection, request: None),
     ):
         pass
     try:
-        page.serve("127.0.0.1", 0, "test").stop()
+        page.serve_page("127.0.0.1", 0, "test").stop()
     except page.PageError as error:
         pytest.fail(f"{why}: {error}")
 
@@ -65,7 +65,7 @@ def test_clients_are_known_before_their_camera(server):
 def test_properties_are_sent_as_they_are(server, sent):
     why = "plots have no gaps, or panels are the same in all windows: viser's messages have changed"
     box = server.gui.add_checkbox("box", False)
-    name = viser_internals.identifier(box)
+    name = viser_internals.control_id(box)
     assert isinstance(name, str) and name, why
     viser_internals.send_properties(box, {"data": (1.0, None)})
     assert isinstance(sent[-1], _messages.GuiUpdateMessage), why

@@ -72,7 +72,9 @@ def test_the_force_is_the_displacement_in_the_frame_of_the_link(robot, handle):
     displacement = np.array([0.1, -0.2, 0.05])
     drag(handle, "update", grabbed + displacement, grabbed + displacement)
     force = handle.update(0.03)
-    np.testing.assert_allclose(robot.to_world("tool", force), 100.0 * displacement, atol=1e-9)
+    np.testing.assert_allclose(
+        robot.rotate_to_world("tool", force), 100.0 * displacement, atol=1e-9
+    )
     assert shown(handle) == "23 N" and handle.was_pulled and handle.is_held
 
 
@@ -84,7 +86,7 @@ def test_the_grip_stays_at_the_pointer_while_the_robot_gives_way(robot, handle):
     robot.move(BENT - 0.05)
     force = handle.update(0.03)
     np.testing.assert_allclose(world(handle), start + (0.0, 0.0, 0.3), atol=1e-9)
-    rest_position = world(handle) - robot.to_world("tool", force) / 100.0
+    rest_position = world(handle) - robot.rotate_to_world("tool", force) / 100.0
     place = robot.placement("tool")
     np.testing.assert_allclose(rest_position, handle.rest_offset + place[:3, 3], atol=1e-9)
 
