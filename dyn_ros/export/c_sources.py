@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 
 from ..engine.algorithms.constrained import constraints
 from ..engine.algorithms.contacts import packed_contacts as packed
-from ..engine.algorithms.contacts.packed_contacts import ROWS
+from ..engine.algorithms.contacts.packed_contacts import CONTACT_ROWS
 from ..engine.kernel import fields as fd
 from ..engine.kernel import packing
 from ..engine.kernel.fields import FRAME, REFERENCE_FRAME, TERMS, Axis, Field, Option
@@ -168,7 +168,7 @@ def _function_source(function: Function, names: list[str]) -> str:
     algorithm = function.algorithm
     name, results = function.name, function.results
     published = [x for x in (*algorithm.results, *algorithm.also_writes) if x.is_public]
-    inputs = [*function.inputs, *([ROWS] if ROWS in algorithm.inputs else [])]
+    inputs = [*function.inputs, *([CONTACT_ROWS] if CONTACT_ROWS in algorithm.inputs else [])]
     parts, programs = ["\n"], []
     for n, program in enumerate(algorithm.programs):
         entry, table = entry_symbol(program.one), f"{name}_fields{n}"
@@ -266,10 +266,10 @@ def _definitions(function: Function, inputs: list[Field]) -> str:
         checks += check
         options.append(f"{{OPTION + {int(option)}, {value}}}")
         rows = f"{structure_name(option)}->rows" if structure_name(option) else rows
-    if ROWS in inputs:
+    if CONTACT_ROWS in inputs:
         checks = f"  static const double zeros[MAX_CONSTRAINTS] = {{0}};\n{checks}"
     values = ", ".join(
-        "zeros" if x is ROWS else f"{'&' * is_number(x)}{function.parameter_name(x)}"
+        "zeros" if x is CONTACT_ROWS else f"{'&' * is_number(x)}{function.parameter_name(x)}"
         for x in inputs
     )
     results = ", ".join(function.result_name(x) for x in function.results)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..engine import algorithms
-from ..engine.algorithms.contacts.packed_contacts import CONTACTS, ROWS
+from ..engine.algorithms.contacts.packed_contacts import CONTACT_ROWS, CONTACTS
 from ..engine.algorithms.dynamics.cholesky import OPERATION, UT_SOLVE
 from ..engine.algorithms.filters.momentum_observer_step import COULOMB, OBSERVER_GAIN
 from ..engine.call.algorithm import ALGORITHMS, Algorithm
@@ -123,7 +123,7 @@ def _declare_function(name: str) -> Function:
         return places.get(c_name, places.get(neighbor, end))
 
     parameters = [
-        *(x for x in algorithm.inputs if x is not ROWS),
+        *(x for x in algorithm.inputs if x is not CONTACT_ROWS),
         *(x for x in algorithm.options if x not in hidden),
     ]
     return Function(name, algorithm, tuple(sorted(parameters, key=place)), selects_joint)

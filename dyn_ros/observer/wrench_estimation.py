@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..engine.algorithms import Contact, contact_jacobian, frame_jacobian, frame_placements
-from ..engine.algorithms.contacts.packed_contacts import as_tuple, require_contacts
+from ..engine.algorithms.contacts.packed_contacts import as_contact_tuple, require_contacts
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.kernel.validation import positive_number, require_model, valid_array
@@ -237,7 +237,7 @@ def external_wrenches(
     tau = valid_array(require_model(model), "tau_ext", ("nv",), tau_ext)
     wanted = tuple(
         Contact(contact) if isinstance(contact, str) else contact
-        for contact in ([contacts] if isinstance(contacts, str) else as_tuple(contacts))
+        for contact in ([contacts] if isinstance(contacts, str) else as_contact_tuple(contacts))
     )
     require_contacts(wanted)
     if not wanted:

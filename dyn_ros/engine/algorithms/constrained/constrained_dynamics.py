@@ -53,7 +53,7 @@ def set_spatial_accelerations(r, n):
 
 
 @kernel
-def set_constraints(r):
+def set_alpha_and_beta(r):
     """Compute alpha and beta, after ``sweep_outward``.
 
     Reads DIRECTIONS, ROTATION, BODY_VELOCITY, LINK_ACCELERATION; writes TAU_IN, ALPHA, BETA,
@@ -67,17 +67,17 @@ def set_constraints(r):
 
 
 @algorithm(
-    sequence(vereshchagin.sweep_outward, set_constraints, vereshchagin.solve_constrained),
+    sequence(vereshchagin.sweep_outward, set_alpha_and_beta, vereshchagin.solve_constrained),
     inputs=(Q, V, DIRECTIONS, DESIRED, TAU_IN, F_EXT),
     results=vereshchagin.RESULTS,
     optional=(DESIRED, TAU_IN, F_EXT),
     options=(CONSTRAINTS,),
     coupled=sequence(
         vereshchagin.sweep_outward_coupled,
-        set_constraints,
+        set_alpha_and_beta,
         vereshchagin.solve_constrained_coupled,
     ),
-    make=constraints.as_motion,
+    make=constraints.as_constrained_motion,
 )
 def constrained_dynamics(
     model: Model,

@@ -3,9 +3,15 @@
 """Constraint forces by elimination along the tree, for ``vereshchagin`` and contacts.
 
 Popov, Vereshchagin and Zenkevich (1978), Vereshchagin (1989). A constraint is a unit force on a
-body, or on two; the inward sweep propagates it to the root. With the inertia matrix M = U D U', U
-upper triangular, it computes the columns of U^-1 J', where the rows of J are the constraints, and
-the diagonal D. Then J M^-1 J' = (U^-1 J')' D^-1 (U^-1 J').
+body, or on two; the inward sweep propagates it to the root. With the inertia matrix
+M = L' D L (see cholesky.py), it computes the columns of L^-T J', where the rows of J are the
+constraints, and the diagonal D. Then J M^-1 J' = (L^-T J')' D^-1 (L^-T J').
+
+The constraint residual is the acceleration by which the free motion violates each constraint,
+
+    b = J a_free + drift - (acceleration demanded)
+
+and the constraint forces lambda solve J M^-1 J' lambda + b = 0.
 
 The forces of adjacent constraints are propagated together, as a vector.
 """
@@ -16,16 +22,19 @@ from ..dynamics.cholesky import pivot, solve_inward, solve_outward
 from ..dynamics.crba import COMPOSITE
 from ..dynamics.minverse import force_vectors
 from ..kinematics import root_axes as ra
-from .semidefinite import WIDTH, absolute, clear_rows
+from .semidefinite import WIDTH, clear_rows
 
 UNIT_FORCES = field("_unit_forces", (6, WIDTH))  # about the origin of a joint; a column each
 TRUNK_FORCES = field("_trunk_forces", (6, WIDTH))  # the sums where all branches meet
-ELIMINATED = field("_eliminated", ("nv", WIDTH))  # U^-1 J'
-EXCESS = field("_excess", ("constraints",))  # error of the free motion
-SCALED_JACOBIAN = field("_scaled_jacobian", ("nv", WIDTH))  # D^-1/2 U^-1 J'
-COUPLING = field("_coupling", (WIDTH, WIDTH))  # J M^-1 J'; rows are written by threes
-COLUMN = field("_column", ("nv",))
-FORCE = field("_force", ("rows", 6))
+# J'; after the elimination, L^-T J'
+JACOBIAN_TRANSPOSE = field("_jacobian_transpose", ("nv", WIDTH))
+# b [m/s2, rad/s2]; of impacts [m/s, rad/s]
+CONSTRAINT_RESIDUAL = field("_constraint_residual", ("constraints",))
+SCALED_JACOBIAN = field("_scaled_jacobian", ("nv", WIDTH))  # |D|^-1/2 L^-T J'
+COUPLING = field("_coupling", (WIDTH, WIDTH))  # J M^-1 J', by threes of its rows
+JACOBIAN_COLUMN = field("_jacobian_column", ("nv",))  # a column of J', or L^-T J' lambda
+# Force on each body, then the force that its joint transmits, in root axes
+TRANSMITTED_FORCE = field("_transmitted_force", ("rows", 6))
 
 
 @kernel
@@ -64,51 +73,52 @@ def eliminate_velocity(r, f, j, x):
 
 
 @kernel
-def propagate(r, forces, joint, end, start, stop, eliminating, moving):
+def propagate_forces(r, forces, joint, end, start, stop, with_elimination, with_bias):
     """Propagate unit forces of constraints ``start`` to ``stop``, a field, from a joint to ``end``.
 
-        X_jk = S_j' f_k
-        f_k = f_k - U_j D_j^-1 X_jk         if eliminating
-        b_k = b_k + c_i' f_k                if moving
+        X_jk = S_j' f_k                     column k of J', or with elimination of L^-T J'
+        f_k = f_k - U_j D_j^-1 X_jk         with elimination
+        b_k = b_k + c_i' f_k                with bias
         f_k = f_k, about the parent's origin                Vereshchagin (1989)
 
-    Each joint stores its component, and the rest is propagated to the parent; if eliminating, what
-    reaches the end, unless it is the root, is added to the forces on the trunk. If moving, the
-    excess is increased by the power of the forces on the bias accelerations.
+    With elimination, joints give way to the forces (U and D of aba.py); what reaches ``end``,
+    unless it is the root, is then added to the forces on the trunk. With bias, the constraint
+    residual b is increased by the effect of the bias accelerations c and, at the root, of its
+    acceleration.
 
     Reads FROM_PARENT, COLUMNS, LINK_ACCELERATION, BIAS, U, DINV, forces; writes TRUNK_FORCES,
-    ELIMINATED, EXCESS.
+    JACOBIAN_TRANSPOSE, CONSTRAINT_RESIDUAL.
     """
-    X, columns = matrix_of_width(r, ELIMINATED, WIDTH), matrix_of_width(r, forces, WIDTH)
+    X, columns = matrix_of_width(r, JACOBIAN_TRANSPOSE, WIDTH), matrix_of_width(r, forces, WIDTH)
     for k in range(start, stop, simd_width(r.work)):
         count = stop - k
         f = force_vectors(r, columns, k, count)
-        b = entries(r, EXCESS, k, count) if moving else lift(0.0, f.linear[0])
+        b = entries(r, CONSTRAINT_RESIDUAL, k, count) if with_bias else lift(0.0, f.linear[0])
         i = joint
         while i > end:
             for c in range(ncolumns(r, i) - 1, -1, -1):
                 j = idx_v(r, i) + c
                 x = ra.dot_column(r, i, c, f)
                 add_to_elements(r, X, j, k, count, x)
-                if eliminating:
+                if with_elimination:
                     f = eliminate_velocity(r, f, j, x)
-            if moving:
+            if with_bias:
                 b = b + power(f, motion(r, aba.BIAS, i))
             f = force_moved(ra.from_parent(r, i), f)
             i = parent(r, i)
-        if eliminating and end > 0:
+        if with_elimination and end > 0:
             add_to_trunk(r, k, count, f)
-        if moving:
+        if with_bias:
             root = motion(r, aba.LINK_ACCELERATION, 0)
             if end == 0:
                 b = b + power(f, root)
-            set_entries(r, EXCESS, k, count, b)
+            set_entries(r, CONSTRAINT_RESIDUAL, k, count, b)
 
 
 @kernel
-def clear_eliminated(r):
-    """Clear the columns of U^-1 J'. Writes ELIMINATED."""
-    clear_rows(r, nv(r), nconstraints(r), ELIMINATED)
+def clear_jacobian(r):
+    """Clear J'. Writes JACOBIAN_TRANSPOSE."""
+    clear_rows(r, nv(r), nconstraints(r), JACOBIAN_TRANSPOSE)
 
 
 # --- with the factor of M, if mimic joints couple branches
@@ -120,24 +130,24 @@ def transmit_inward(r, tau):
 
         tau = S' f,  f_p = f_p + f
 
-    Reads FROM_PARENT, COLUMNS; writes FORCE, tau.
+    Reads FROM_PARENT, COLUMNS; writes TRANSMITTED_FORCE, tau.
     """
     clear_entries(r, tau, nv(r))
     for i in range(njoints(r), 0, -1):
-        f = force(r, FORCE, i)
+        f = force(r, TRANSMITTED_FORCE, i)
         for c in range(ncolumns(r, i)):
             add_to_entry(r, tau, idx_v(r, i) + c, ra.dot_column(r, i, c, f))
-        add_to_force(r, FORCE, parent(r, i), force_moved(ra.from_parent(r, i), f))
+        add_to_force(r, TRANSMITTED_FORCE, parent(r, i), force_moved(ra.from_parent(r, i), f))
 
 
 @kernel
 def eliminate_coupled(r):
-    """Compute U^-1 (tau - nle) and D from the factor of M, and bias accelerations of all bodies.
+    """Compute L^-T (tau - nle) and D from the factor of M, and bias accelerations of all bodies.
 
         a = a_p + c,  f = pA + Y a
 
     Reads TAU_IN, FROM_PARENT, COLUMNS, COMPOSITE, L, BIAS, BIAS_FORCE; writes LINK_ACCELERATION,
-    DINV, BIAS_TORQUE, FORCE.
+    DINV, BIAS_TORQUE, TRANSMITTED_FORCE.
     """
     for i in range(1, njoints(r) + 1):
         a = motion_add(
@@ -146,7 +156,9 @@ def eliminate_coupled(r):
         )
         Y = inertia(r, COMPOSITE, i)
         set_motion(r, aba.LINK_ACCELERATION, i, a)
-        set_force(r, FORCE, i, force_add(force(r, aba.BIAS_FORCE, i), inertia_times(Y, a)))
+        set_force(
+            r, TRANSMITTED_FORCE, i, force_add(force(r, aba.BIAS_FORCE, i), inertia_times(Y, a))
+        )
     transmit_inward(r, aba.BIAS_TORQUE)
     for k in range(nv(r)):
         set_entry(r, aba.BIAS_TORQUE, k, entry(r, TAU_IN, k) - entry(r, aba.BIAS_TORQUE, k))
@@ -162,15 +174,18 @@ def store_pivots(r):
 
 
 @kernel
-def eliminate_columns(r):
-    """Replace J' with U^-1 J' = L^-T J', column by column. Reads L; writes ELIMINATED, COLUMN."""
-    X = matrix_of_width(r, ELIMINATED, WIDTH)
+def eliminate_jacobian(r):
+    """Replace J' with L^-T J', column by column.
+
+    Reads L; writes JACOBIAN_TRANSPOSE, JACOBIAN_COLUMN.
+    """
+    X = matrix_of_width(r, JACOBIAN_TRANSPOSE, WIDTH)
     for k in range(nconstraints(r)):
         for j in range(nv(r)):
-            set_entry(r, COLUMN, j, element(r, X, j, k))
-        solve_inward(r, COLUMN)
+            set_entry(r, JACOBIAN_COLUMN, j, element(r, X, j, k))
+        solve_inward(r, JACOBIAN_COLUMN)
         for j in range(nv(r)):
-            set_element(r, X, j, k, entry(r, COLUMN, j))
+            set_element(r, X, j, k, entry(r, JACOBIAN_COLUMN, j))
 
 
 @kernel
@@ -205,37 +220,37 @@ def last_velocity(r, i):
 
 
 @kernel
-def is_common(r, j, k):
+def is_common_velocity(r, j, k):
     """Return True if velocity j also moves the body of velocity k; -1 for no body."""
     return j <= k and k < velocity_end(r, j)
 
 
 @kernel
-def scale_eliminated(r):
-    """Compute D^-1/2 U^-1 J', which makes J M^-1 J' symmetric to the last bit.
+def scale_jacobian(r):
+    """Compute |D|^-1/2 L^-T J', which makes J M^-1 J' symmetric to the last bit.
 
-        R = |D|^-1/2 U^-1 J'
+        R = |D|^-1/2 L^-T J'
 
-    Reads DINV, ELIMINATED; writes SCALED_JACOBIAN.
+    Reads DINV, JACOBIAN_TRANSPOSE; writes SCALED_JACOBIAN.
     """
-    X, R = matrix_of_width(r, ELIMINATED, WIDTH), matrix_of_width(r, SCALED_JACOBIAN, WIDTH)
+    X, R = matrix_of_width(r, JACOBIAN_TRANSPOSE, WIDTH), matrix_of_width(r, SCALED_JACOBIAN, WIDTH)
     for j in range(nv(r)):
-        s = sqrt(absolute(entry(r, aba.DINV, j)))
+        s = sqrt(fabs(entry(r, aba.DINV, j)))
         for k in range(0, nconstraints(r), simd_width(r.work)):
             set_elements(r, R, j, k, SIMD_WIDTH, s * elements(r, X, j, k, SIMD_WIDTH))
 
 
 @kernel
-def add_three(total, a, x):
+def multiply_add3(total, a, x):
     """Return total + a x, for three numbers each."""
     return total[0] + a[0] * x, total[1] + a[1] * x, total[2] + a[2] * x
 
 
 @kernel
-def add_path(r, x, y, A, B, count, first, second):
-    """Add three rows of A' B to two vectors of columns, for the velocities of a path.
+def add_path_product(r, x, y, A, B, count, first, second):
+    """Return x and y plus three rows of A' B, in two vectors of columns, for velocities of a path.
 
-        x = x + sum of a_j b_j              a_j, b_j: numbers of row j of A and B
+        x_t = x_t + sum of A_jt B_j,  y_t likewise for the next columns of B
 
     The path starts at velocity ``first`` and ends at the root, or where it meets the path of
     velocity ``second``, if that is not -1.
@@ -243,16 +258,16 @@ def add_path(r, x, y, A, B, count, first, second):
     Reads A, B.
     """
     j, width = first, simd_width(r.work)
-    while j >= 0 and not is_common(r, j, second):
+    while j >= 0 and not is_common_velocity(r, j, second):
         a = (element(r, A, j, 0), element(r, A, j, 1), element(r, A, j, 2))
-        x = add_three(x, a, elements(r, B, j, 0, count))
-        y = add_three(y, a, elements(r, B, j, width, count - width))
+        x = multiply_add3(x, a, elements(r, B, j, 0, count))
+        y = multiply_add3(y, a, elements(r, B, j, width, count - width))
         j = velocity_parent(r, j)
     return x, y
 
 
 @kernel
-def product_along(r, A, B, count, first, second):
+def product_along_paths(r, A, B, count, first, second):
     """Return three rows of A' B in two vectors of columns, for the velocities of one or two bodies.
 
         C_ik = sum of A_ji B_jk over the velocities j that move one of the bodies
@@ -261,15 +276,18 @@ def product_along(r, A, B, count, first, second):
     """
     zero = lift(0.0, elements(r, B, 0, 0, count))
     x = (zero, zero, zero)
-    x, y = add_path(r, x, x, A, B, count, first, -1)
-    return add_path(r, x, y, A, B, count, second, first)
+    x, y = add_path_product(r, x, x, A, B, count, first, -1)
+    return add_path_product(r, x, y, A, B, count, second, first)
 
 
 @kernel
-def couple(r, start, stop, first, second):
-    """Compute rows of J M^-1 J' for bodies that two velocities move, or -1; lanes use symmetry.
+def compute_coupling_rows(r, start, stop, first, second):
+    """Compute rows ``start`` to ``stop`` of J M^-1 J', of constraints between two bodies.
 
-        J M^-1 J' = R' R,  R = D^-1/2 U^-1 J'
+        J M^-1 J' = R' R,  R = |D|^-1/2 L^-T J'
+
+    The paths from the bodies to the root start at velocities ``first`` and ``second``; -1 if there
+    is no body. Batches compute rows up to ``stop`` only, and their transposes.
 
     Reads SCALED_JACOBIAN; writes COUPLING.
     """
@@ -277,7 +295,7 @@ def couple(r, start, stop, first, second):
     m, width = nconstraints(r), simd_width(r.work)
     for k in range(start, stop, 3):
         for i in range(0, stop if is_batch(r) else m, 2 * width):
-            x, y = product_along(
+            x, y = product_along_paths(
                 r, columns_from(R, k), columns_from(R, i), 2 * SIMD_WIDTH, first, second
             )
             for t in range(3):
@@ -291,29 +309,29 @@ def couple(r, start, stop, first, second):
 
 
 @kernel
-def add_free_motion(r, torque):
-    """Add J M^-1 tau to the excess, with U^-1 tau in the field ``torque``.
+def add_free_acceleration(r, torque):
+    """Add J M^-1 tau to the constraint residual, with L^-T tau in the field ``torque``.
 
-        J M^-1 tau = (U^-1 J')' D^-1 (U^-1 tau)
+        J M^-1 tau = (L^-T J')' D^-1 (L^-T tau)
 
-    Reads DINV, ELIMINATED, torque; writes EXCESS.
+    Reads DINV, JACOBIAN_TRANSPOSE, torque; writes CONSTRAINT_RESIDUAL.
     """
-    m, X = nconstraints(r), matrix_of_width(r, ELIMINATED, WIDTH)
+    m, X = nconstraints(r), matrix_of_width(r, JACOBIAN_TRANSPOSE, WIDTH)
     for k in range(0, m, simd_width(r.work)):
-        total = entries(r, EXCESS, k, m - k)
+        total = entries(r, CONSTRAINT_RESIDUAL, k, m - k)
         for j in range(nv(r)):
             x = entry(r, aba.DINV, j) * entry(r, torque, j)
             total = total + x * elements(r, X, j, k, SIMD_WIDTH)
-        set_entries(r, EXCESS, k, m - k, total)
+        set_entries(r, CONSTRAINT_RESIDUAL, k, m - k, total)
 
 
 @kernel
-def eliminated_times(r, x, y, s):
-    """Set the field y to s U^-1 J' x, with x a field of numbers of the constraints.
+def eliminated_jacobian_times(r, x, y, s):
+    """Set the field y to s L^-T J' x, with x a field of numbers of the constraints.
 
-    Reads DINV, ELIMINATED, x; writes y.
+    Reads DINV, JACOBIAN_TRANSPOSE, x; writes y.
     """
-    X, zero = matrix_of_width(r, ELIMINATED, WIDTH), lift(0.0, entry(r, aba.DINV, 0))
+    X, zero = matrix_of_width(r, JACOBIAN_TRANSPOSE, WIDTH), lift(0.0, entry(r, aba.DINV, 0))
     for j in range(nv(r)):
         total = zero
         for k in range(nconstraints(r)):

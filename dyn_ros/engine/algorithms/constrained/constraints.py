@@ -51,13 +51,13 @@ MAX_CACHED_OPTIONS = 64  # entries per Data
 
 
 @kernel
-def setting(r, k):
+def integer_setting(r, k):
     """Return integer k of the options, such as ``POLICY``."""
     return load(integers_at(option(r, CONSTRAINTS)), k)
 
 
 @kernel
-def tolerance(r):
+def rank_tolerance(r):
     """Return the tolerance of the call."""
     return load(floats_at(option(r, CONSTRAINTS)), TOLERANCE)
 
@@ -65,25 +65,25 @@ def tolerance(r):
 @kernel
 def nruns(r):
     """Return the number of runs, constraints on the same tip."""
-    return setting(r, NRUNS)
+    return integer_setting(r, NRUNS)
 
 
 @kernel
 def run_start(r, n):
     """Return the first constraint of run n."""
-    return setting(r, RUNS + RUN * (n - 1) + STOP) if n > 0 else 0
+    return integer_setting(r, RUNS + RUN * (n - 1) + STOP) if n > 0 else 0
 
 
 @kernel
 def run_stop(r, n):
     """Return the end of the constraints of run n."""
-    return setting(r, RUNS + RUN * n + STOP)
+    return integer_setting(r, RUNS + RUN * n + STOP)
 
 
 @kernel
 def tip_joint(r, n):
     """Return the joint that moves the tip of run n."""
-    return frame_parent(r, setting(r, RUNS + RUN * n + TIP))
+    return frame_parent(r, integer_setting(r, RUNS + RUN * n + TIP))
 
 
 @kernel
@@ -95,7 +95,7 @@ def tip_translation(r, n):
     Reads ROTATION.
     """
     R = rotation(r, ROTATION, tip_joint(r, n))
-    return rotate(R, frame_placement(r, setting(r, RUNS + RUN * n + TIP)).translation)
+    return rotate(R, frame_placement(r, integer_setting(r, RUNS + RUN * n + TIP)).translation)
 
 
 @kernel
@@ -106,7 +106,7 @@ def run_axes(r, n):
 
     Reads ROTATION.
     """
-    f = setting(r, RUNS + RUN * n + AXES)
+    f = integer_setting(r, RUNS + RUN * n + AXES)
     if f == ROOT_AXES:
         return rotation(r, ROTATION, 0)
     R = rotation(r, ROTATION, frame_parent(r, f))
@@ -129,7 +129,7 @@ class ConstrainedMotion(NamedTuple):
     rank: Scalar
 
 
-def as_motion(results: Sequence) -> ConstrainedMotion:
+def as_constrained_motion(results: Sequence) -> ConstrainedMotion:
     """Return the public result of a kernel's results."""
     ddq, nu, constraint, total, forces, accelerations, rank = results
     return ConstrainedMotion(
@@ -149,7 +149,7 @@ class ConstraintOptions(int):
     numbers: NDArray[np.int64]
 
 
-def _choice(name: str, value: object, choices: dict[str, Any]) -> Any:
+def _find_choice(name: str, value: object, choices: dict[str, Any]) -> Any:
     """Return the entry of a choice by name, or raise a ValueError."""
     try:
         return choices[value]  # type: ignore[index]
@@ -183,7 +183,7 @@ def _frame_of_each_constraint(name: str, frames: Any, m: int) -> Sequence[Any]:
     return frames
 
 
-def packed_options(
+def pack_options(
     model: Model,
     name: str,
     tip: Frames | None,
@@ -198,8 +198,8 @@ def packed_options(
     ``tip`` and ``axes`` are frames, one for all m constraints or one for each; None is the root
     frame. ``name`` is the name of ``tip`` in errors.
     """
-    policy, default_tolerance = _choice("singularity", singularity, POLICIES)
-    opposed = _choice("priority", priority, PRIORITIES)
+    policy, default_tolerance = _find_choice("singularity", singularity, POLICIES)
+    opposed = _find_choice("priority", priority, PRIORITIES)
     if tolerance is not None and tolerance < 0.0:
         raise ValueError(f"tolerance: expected a number >= 0, got {tolerance}")
     tips = [moving_index(model, name, frame) for frame in _frame_of_each_constraint(name, tip, m)]
@@ -224,7 +224,7 @@ def packed_options(
     return numbers
 
 
-def _hashable(frames: Any) -> Any:
+def _as_hashable(frames: Any) -> Any:
     """Return several frames as a tuple, others unchanged."""
     if isinstance(frames, str):
         return frames
@@ -258,10 +258,10 @@ def constraint_options(
     array, _ = as_array(require_model(model), argument, (6, "constraints"), array)
     if tolerance is not None:
         tolerance = finite_number("tolerance", tolerance)
-    key = (_hashable(tip), _hashable(axes), array.shape[-1], singularity, tolerance, priority)
+    key = (_as_hashable(tip), _as_hashable(axes), array.shape[-1], singularity, tolerance, priority)
     with contextlib.suppress(KeyError, TypeError):
         return cache[key], array
-    numbers = packed_options(model, name, *key)
+    numbers = pack_options(model, name, *key)
     if len(cache) >= MAX_CACHED_OPTIONS:
         cache.clear()
     options = cache[key] = ConstraintOptions(numbers.ctypes.data)

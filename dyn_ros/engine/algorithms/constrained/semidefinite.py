@@ -20,18 +20,12 @@ RELATIVE, ABSOLUTE, DAMPED = range(3)
 
 FACTOR = field("_factor", (MAX_CONSTRAINTS, WIDTH))  # L, or orthogonal rows
 FACTOR_INVERSE = field("_factor_inverse", (MAX_CONSTRAINTS, WIDTH))  # L^-1
-PIVOTS = field("_pivots", (WIDTH,))  # D^-1
-RIGHT = field("_right", (WIDTH,))  # right side
-WEIGHTS = field("_semidefinite_weights", (WIDTH,))
+INVERSE_PIVOTS = field("_inverse_pivots", (WIDTH,))  # D^-1
+RIGHT_SIDE = field("_right_side", (WIDTH,))  # right side
+TRACE_WEIGHTS = field("_trace_weights", (WIDTH,))
 MAX_COSINE = 1e-14  # rows whose angle has a smaller one count as orthogonal
 MAX_SWEEPS = 40  # typically, 4 to 9 are sufficient
 MIN_DIVISOR = 1e-300
-
-
-@kernel
-def absolute(x):
-    """Return |x|."""
-    return select_above(x, 0.0, x, -x)
 
 
 @kernel
@@ -65,23 +59,23 @@ def subtract_row(r, A, i, s, k, start, stop):
 def invert_pivot(r, k, d, diagonal):
     """Store and return the inverse of pivot d; 0 if the diagonal entry in A + shift I is 0.
 
-    Writes PIVOTS.
+    Writes INVERSE_PIVOTS.
     """
-    d = select_above(absolute(d), MIN_DIVISOR, d, MIN_DIVISOR)
+    d = select_above(fabs(d), MIN_DIVISOR, d, MIN_DIVISOR)
     d = 1.0 / select_above(diagonal, 0.0, d, math.inf)
-    set_entry(r, PIVOTS, k, d)
+    set_entry(r, INVERSE_PIVOTS, k, d)
     return d
 
 
 @kernel
-def factor_lanes(r, n, A, shift):
-    """Factor as ``factor_semidefinite`` for a batch: three numbers of a row, each stored only once.
+def factor_batch(r, n, A, shift):
+    """Factor as ``factor_semidefinite``, for a batch: three numbers of a row at a time.
 
         L_ik = (A_ik - sum of L_ij D_j L_kj) / D_k
 
     D L' replaces the diagonal and the numbers above it.
 
-    Reads A; writes FACTOR, FACTOR_INVERSE, PIVOTS.
+    Reads A; writes FACTOR, FACTOR_INVERSE, INVERSE_PIVOTS.
     """
     M, W = matrix_of_width(r, A, WIDTH), matrix_of_width(r, FACTOR, WIDTH)
     for k in range(n):
@@ -93,11 +87,11 @@ def factor_lanes(r, n, A, shift):
         d = invert_pivot(r, k, element(r, W, k, k) + shift, element(r, M, k, k) + shift)
         for i in range(k + 1, n):
             set_element(r, W, i, k, d * element(r, W, k, i))
-    invert_factor_lanes(r, n)
+    invert_factor_batch(r, n)
 
 
 @kernel
-def invert_factor_lanes(r, n):
+def invert_factor_batch(r, n):
     """Compute L^-1 for a batch, row by row.
 
         Linv_ij = - sum of L_ik Linv_kj over j <= k < i,  Linv_ii = 1
@@ -123,10 +117,10 @@ def factor_semidefinite(r, n, A, shift):
     Gauss's elimination of the rows of A, together with the rows of the identity. L remains below
     the diagonal of FACTOR.
 
-    Reads A; writes FACTOR, FACTOR_INVERSE, PIVOTS.
+    Reads A; writes FACTOR, FACTOR_INVERSE, INVERSE_PIVOTS.
     """
     if is_batch(r):
-        factor_lanes(r, n, A, shift)
+        factor_batch(r, n, A, shift)
         return
     W, E = matrix_of_width(r, FACTOR, WIDTH), matrix_of_width(r, FACTOR_INVERSE, WIDTH)
     copy_rows(r, n, A, FACTOR)
@@ -146,11 +140,11 @@ def factor_semidefinite(r, n, A, shift):
 
 @kernel
 def sum_simd(r, x):
-    """Return the sum of the numbers of a vector. Writes RIGHT."""
-    set_entries(r, RIGHT, 0, SIMD_WIDTH, x)
-    total = entry(r, RIGHT, 0)
+    """Return the sum of the numbers of a vector. Writes RIGHT_SIDE."""
+    set_entries(r, RIGHT_SIDE, 0, SIMD_WIDTH, x)
+    total = entry(r, RIGHT_SIDE, 0)
     for t in range(1, simd_width(r.work)):
-        total = total + entry(r, RIGHT, t)
+        total = total + entry(r, RIGHT_SIDE, t)
     return total
 
 
@@ -163,35 +157,35 @@ def trace_of_inverse(r, n):
     It is an upper bound on the inverse of the smallest eigenvalue: of A with weights 1, and of
     C^-1/2 A C^-1/2 with the diagonal of A as weights, where C is this diagonal.
 
-    Reads FACTOR_INVERSE, PIVOTS, WEIGHTS; writes RIGHT.
+    Reads FACTOR_INVERSE, INVERSE_PIVOTS, TRACE_WEIGHTS; writes RIGHT_SIDE.
     """
     E = matrix_of_width(r, FACTOR_INVERSE, WIDTH)
     squares = lift(0.0, elements(r, E, 0, 0, SIMD_WIDTH))
     for k in range(n):
-        d = absolute(entry(r, PIVOTS, k))
+        d = fabs(entry(r, INVERSE_PIVOTS, k))
         for j in range(0, k + 1, simd_width(r.work)):
             x = elements(r, E, k, j, SIMD_WIDTH)
-            squares = squares + d * (x * x * entries(r, WEIGHTS, j, SIMD_WIDTH))
+            squares = squares + d * (x * x * entries(r, TRACE_WEIGHTS, j, SIMD_WIDTH))
     return sum_simd(r, squares)
 
 
 @kernel
-def set_weights(r, n, A, scaled):
-    """Set the weights of ``trace_of_inverse``; return trace and number of nonzero rows of A.
+def set_weights(r, n, A, with_diagonal):
+    """Set the weights w of ``trace_of_inverse``; return trace and number of nonzero rows of A.
 
-        w_k = A_kk if scaled, otherwise 1
+        w_k = A_kk with diagonal, otherwise 1
 
-    Reads A; writes WEIGHTS.
+    Reads A; writes TRACE_WEIGHTS.
     """
     M = matrix_of_width(r, A, WIDTH)
-    clear_entries(r, WEIGHTS, WIDTH)
+    clear_entries(r, TRACE_WEIGHTS, WIDTH)
     trace = lift(0.0, element(r, M, 0, 0))
     rank = trace
     for k in range(n):
         diagonal = element(r, M, k, k)
         trace = trace + diagonal
         rank = rank + select_above(diagonal, 0.0, 1.0, 0.0)
-        set_entry(r, WEIGHTS, k, diagonal if scaled else lift(1.0, diagonal))
+        set_entry(r, TRACE_WEIGHTS, k, diagonal if with_diagonal else lift(1.0, diagonal))
     return trace, rank
 
 
@@ -201,9 +195,9 @@ def is_regular(r, n, A, tolerance):
 
         tolerance rank trace(C^1/2 A^-1 C^1/2) < 1
 
-    Reads FACTOR_INVERSE, PIVOTS, A; writes RIGHT, WEIGHTS.
+    Reads FACTOR_INVERSE, INVERSE_PIVOTS, A; writes RIGHT_SIDE, TRACE_WEIGHTS.
     """
-    _, rank = set_weights(r, n, A, True)
+    _, rank = set_weights(r, n, A, with_diagonal=True)
     return all_above(1.0, tolerance * rank * trace_of_inverse(r, n))
 
 
@@ -213,7 +207,7 @@ def solve_factored(r, n, x):
 
         A^-1 x = L^-T D^-1 L^-1 x
 
-    Reads FACTOR, PIVOTS; writes RIGHT, x.
+    Reads FACTOR, INVERSE_PIVOTS; writes RIGHT_SIDE, x.
     """
     L = matrix_of_width(r, FACTOR, WIDTH)
     for k in range(n):
@@ -221,13 +215,13 @@ def solve_factored(r, n, x):
         for j in range(k):
             y_k = y_k - element(r, L, k, j) * entry(r, x, j)
         set_entry(r, x, k, y_k)
-        set_entry(r, RIGHT, k, entry(r, PIVOTS, k) * y_k)
+        set_entry(r, RIGHT_SIDE, k, entry(r, INVERSE_PIVOTS, k) * y_k)
     for k in range(n - 1, -1, -1):
-        x_k = entry(r, RIGHT, k)
+        x_k = entry(r, RIGHT_SIDE, k)
         set_entry(r, x, k, x_k)
         for j in range(0, k, simd_width(r.work)):
-            y = entries(r, RIGHT, j, SIMD_WIDTH) - x_k * elements(r, L, k, j, k - j)
-            set_entries(r, RIGHT, j, SIMD_WIDTH, y)
+            y = entries(r, RIGHT_SIDE, j, SIMD_WIDTH) - x_k * elements(r, L, k, j, k - j)
+            set_entries(r, RIGHT_SIDE, j, SIMD_WIDTH, y)
 
 
 @kernel
@@ -256,7 +250,7 @@ def rotate_rows(r, n, p, q, c, s):
 
 
 @kernel
-def orthogonalize(r, n, A):
+def orthogonalize_rows(r, n, A):
     """Set FACTOR to A, with pairs of rows rotated until all are orthogonal.
 
         z = w_q . w_q - w_p . w_p
@@ -275,7 +269,7 @@ def orthogonalize(r, n, A):
                     continue
                 finished = False
                 z = bb - aa
-                t = 2.0 * ab / (absolute(z) + sqrt(z * z + 4.0 * ab * ab) + MIN_DIVISOR)
+                t = 2.0 * ab / (fabs(z) + sqrt(z * z + 4.0 * ab * ab) + MIN_DIVISOR)
                 t = select_above(0.0, z, -t, t)
                 c = 1.0 / sqrt(1.0 + t * t)
                 rotate_rows(r, n, p, q, c, c * t)
@@ -285,7 +279,7 @@ def orthogonalize(r, n, A):
 
 @kernel
 def largest_singular_value(r, n):
-    """Return the largest singular value, the largest norm of a row after ``orthogonalize``.
+    """Return the largest singular value, the largest norm of a row after ``orthogonalize_rows``.
 
         max of |w_k|
 
@@ -302,20 +296,20 @@ def largest_singular_value(r, n):
 def solve_singular(r, n, A, x, policy, tolerance):
     """Replace the field x with the truncated or damped inverse of A times x; return the rank.
 
-        x = sum of w_p w_p' x / s_p^3       w_p: rows of ``orthogonalize``, of norm s_p
+        x = sum of w_p w_p' x / s_p^3       w_p: rows of ``orthogonalize_rows``, of norm s_p
 
     If damped, 1 / s_p^3 is 1 / (s_p (s_p^2 + cut^2)).
 
-    Reads A; writes FACTOR, RIGHT, x.
+    Reads A; writes FACTOR, RIGHT_SIDE, x.
     """
     W = matrix_of_width(r, FACTOR, WIDTH)
-    orthogonalize(r, n, A)
+    orthogonalize_rows(r, n, A)
     cut = lift(tolerance, entry(r, x, 0))
     if policy != ABSOLUTE:
         cut = cut * largest_singular_value(r, n)
     rank = lift(0.0, entry(r, x, 0))
     for k in range(n):
-        set_entry(r, RIGHT, k, entry(r, x, k))
+        set_entry(r, RIGHT_SIDE, k, entry(r, x, k))
         set_entry(r, x, k, 0.0)
     for p in range(n):
         value = sqrt(dot_rows(r, n, p, p))
@@ -326,7 +320,7 @@ def solve_singular(r, n, A, x, policy, tolerance):
             gain = select_above(value, cut, 1.0 / (value * value * value + MIN_DIVISOR), 0.0)
         total = lift(0.0, element(r, W, p, 0))
         for k in range(n):
-            total = total + element(r, W, p, k) * entry(r, RIGHT, k)
+            total = total + element(r, W, p, k) * entry(r, RIGHT_SIDE, k)
         gain = gain * total
         for k in range(n):
             add_to_entry(r, x, k, gain * element(r, W, p, k))
@@ -337,16 +331,16 @@ def solve_singular(r, n, A, x, policy, tolerance):
 def numerical_rank(r, n, A, tolerance):
     """Return the number of eigenvalues that are not rounding errors.
 
-        number of s_p > tolerance max(s)    s_p: norms of the rows of ``orthogonalize``
+        number of s_p > tolerance max(s)    s_p: norms of the rows of ``orthogonalize_rows``
 
     If A is regular, it is the number of rows that are not zero.
 
-    Reads A; writes FACTOR, FACTOR_INVERSE, PIVOTS, RIGHT, WEIGHTS.
+    Reads A; writes FACTOR, FACTOR_INVERSE, INVERSE_PIVOTS, RIGHT_SIDE, TRACE_WEIGHTS.
     """
     factor_semidefinite(r, n, A, 0.0)
     if is_regular(r, n, A, tolerance):
-        return set_weights(r, n, A, True)[1]
-    orthogonalize(r, n, A)
+        return set_weights(r, n, A, with_diagonal=True)[1]
+    orthogonalize_rows(r, n, A)
     cut = tolerance * largest_singular_value(r, n)
     rank = lift(0.0, cut)
     for p in range(n):
@@ -382,8 +376,10 @@ def factor_cholesky(r, n, A, factor, tolerance):
 
 
 @kernel
-def square_lanes(r, n, target):
+def square_inverse_factor_batch(r, n, target):
     """Set a field to E' E for a batch, with E the lower triangular matrix that replaced L^-1.
+
+        T_ij = T_ji = sum of E_ki E_kj over k >= i >= j
 
     Reads FACTOR_INVERSE; writes target.
     """
@@ -404,15 +400,15 @@ def store_inverse(r, n, target):
 
         A^-1 = E' E,  E = |D|^-1/2 L^-1
 
-    Reads PIVOTS; writes FACTOR_INVERSE, target.
+    Reads INVERSE_PIVOTS; writes FACTOR_INVERSE, target.
     """
     E, T = matrix_of_width(r, FACTOR_INVERSE, WIDTH), matrix_of_width(r, target, WIDTH)
     for k in range(n):
-        s = sqrt(absolute(entry(r, PIVOTS, k)))
+        s = sqrt(fabs(entry(r, INVERSE_PIVOTS, k)))
         for j in range(0, k + 1, simd_width(r.work)):
             set_elements(r, E, k, j, SIMD_WIDTH, s * elements(r, E, k, j, SIMD_WIDTH))
     if is_batch(r):
-        square_lanes(r, n, target)
+        square_inverse_factor_batch(r, n, target)
         return
     for i in range(n):
         for j in range(0, n, simd_width(r.work)):
@@ -426,12 +422,12 @@ def store_inverse(r, n, target):
 def store_pseudoinverse(r, n, A, tolerance, target):
     """Set a field to the pseudoinverse of A.
 
-        A^+ = sum of w_p w_p' / s_p^3       w_p: rows of ``orthogonalize``, of norm s_p
+        A^+ = sum of w_p w_p' / s_p^3       w_p: rows of ``orthogonalize_rows``, of norm s_p
 
     Reads A; writes FACTOR, target.
     """
     W, T = matrix_of_width(r, FACTOR, WIDTH), matrix_of_width(r, target, WIDTH)
-    orthogonalize(r, n, A)
+    orthogonalize_rows(r, n, A)
     cut = tolerance * largest_singular_value(r, n)
     clear_entries(r, target, WIDTH * n)
     for p in range(n):
@@ -447,7 +443,7 @@ def store_pseudoinverse(r, n, A, tolerance, target):
 def invert_semidefinite(r, n, A, shift, tolerance, target):
     """Set a field to (A + shift I)^-1; without shift, to the pseudoinverse if A is singular.
 
-    Reads A; writes FACTOR, FACTOR_INVERSE, PIVOTS, RIGHT, WEIGHTS, target.
+    Reads A; writes FACTOR, FACTOR_INVERSE, INVERSE_PIVOTS, RIGHT_SIDE, TRACE_WEIGHTS, target.
     """
     factor_semidefinite(r, n, A, shift)
     invert_factored(r, n, A, shift, tolerance, target)
@@ -455,9 +451,9 @@ def invert_semidefinite(r, n, A, shift, tolerance, target):
 
 @subroutine
 def invert_factored(r, n, A, shift, tolerance, target):
-    """Invert as ``invert_semidefinite``, after ``factor_semidefinite``.
+    """Set a field to (A + shift I)^-1 or A^+ as ``invert_semidefinite``, from the factor of A.
 
-    Reads PIVOTS, A; writes FACTOR, FACTOR_INVERSE, RIGHT, WEIGHTS, target.
+    Reads INVERSE_PIVOTS, A; writes FACTOR, FACTOR_INVERSE, RIGHT_SIDE, TRACE_WEIGHTS, target.
     """
     if all_above(shift, 0.0) or is_regular(r, n, A, tolerance):
         store_inverse(r, n, target)
@@ -467,14 +463,16 @@ def invert_factored(r, n, A, shift, tolerance, target):
 
 @subroutine
 def solve_scaled(r, n, A, x, tolerance):
-    """Solve with RELATIVE, unless A is singular only because the sizes of its rows differ.
+    """Replace the field x with A^-1 x, or with A^+ x if A is singular; return the rank.
 
-    Reads A; writes FACTOR, FACTOR_INVERSE, PIVOTS, RIGHT, WEIGHTS, x.
+    The policy is RELATIVE, but A is not singular if only the sizes of its rows differ much.
+
+    Reads A; writes FACTOR, FACTOR_INVERSE, INVERSE_PIVOTS, RIGHT_SIDE, TRACE_WEIGHTS, x.
     """
     factor_semidefinite(r, n, A, 0.0)
     if is_regular(r, n, A, tolerance):
         solve_factored(r, n, x)
-        return set_weights(r, n, A, True)[1]
+        return set_weights(r, n, A, with_diagonal=True)[1]
     return solve_singular(r, n, A, x, RELATIVE, tolerance)
 
 
@@ -487,11 +485,11 @@ def solve_semidefinite(r, n, A, x, policy, tolerance):
     e / (e^2 + d^2), with d = ``tolerance`` times the largest; the rank is the number of
     eigenvalues above d.
 
-    Reads A; writes FACTOR, FACTOR_INVERSE, PIVOTS, RIGHT, WEIGHTS, x.
+    Reads A; writes FACTOR, FACTOR_INVERSE, INVERSE_PIVOTS, RIGHT_SIDE, TRACE_WEIGHTS, x.
     """
     if policy != DAMPED:
         factor_semidefinite(r, n, A, 0.0)
-        trace, rank = set_weights(r, n, A, False)
+        trace, rank = set_weights(r, n, A, with_diagonal=False)
         bound = tolerance * trace_of_inverse(r, n)
         if policy == RELATIVE:
             bound = bound * trace

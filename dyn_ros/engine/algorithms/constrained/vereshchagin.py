@@ -7,8 +7,9 @@ Shakhimardanov (2015). Three sweeps, expressed in the root frame: outward for th
 inward for the articulated-body inertias and, with them, the unit constraint forces, outward for
 the accelerations. A small system for the constraint forces is solved before the last sweep.
 
-The inward sweep is an elimination of joints. With the inertia matrix M = U D U', U upper
-triangular, it computes the columns of U^-1 J' alpha, the diagonal D and U^-1 (tau - nle).
+The inward sweep is an elimination of joints. With the inertia matrix M = L' D L (see
+cholesky.py), it computes the columns of L^-T J' alpha, the diagonal D and L^-T (tau - nle). Public
+results and their descriptions write U for L'.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ CONSTRAINT_FORCES = field(
     ("nv",),
     "Generalized forces of the constraints, -J' alpha nu, to send to the joints [N m, N].",
 )
-UNOPPOSED = field("_unopposed", ("nv",))  # U^-1 of the forces not opposed by the constraints
+UNOPPOSED = field("_unopposed", ("nv",))  # L^-T of the forces not opposed by the constraints
 
 
 @kernel
@@ -62,50 +63,50 @@ def unit_force(r, k):
 
 
 @kernel
-def propagate_constraints(r, eliminating):
-    """Compute U^-1 J' alpha, and the error of the bias acceleration.
+def propagate_constraints(r, with_elimination):
+    """Compute L^-T J' alpha, and the constraint residual of the bias accelerations.
 
-        excess = alpha' a - beta
+        b = alpha' a - beta                 a: of the tips, for joints without acceleration
 
-    Reads ALPHA, BETA, ROTATION; writes UNIT_FORCES; calls propagate, eliminate_columns.
+    Reads ALPHA, BETA, ROTATION; writes UNIT_FORCES; calls propagate_forces, eliminate_jacobian.
     """
-    cf.clear_eliminated(r)
+    cf.clear_jacobian(r)
     for n in range(constraints.nruns(r)):
         p = constraints.tip_translation(r, n)
         for k in range(constraints.run_start(r, n), constraints.run_stop(r, n)):
             cf.store_unit_force(r, k, force_moved(p, unit_force(r, k)))
-            set_entry(r, cf.EXCESS, k, -entry(r, BETA, k))
-        cf.propagate(
+            set_entry(r, cf.CONSTRAINT_RESIDUAL, k, -entry(r, BETA, k))
+        cf.propagate_forces(
             r,
             cf.UNIT_FORCES,
             constraints.tip_joint(r, n),
             0,
             constraints.run_start(r, n),
             constraints.run_stop(r, n),
-            eliminating,
-            True,
+            with_elimination,
+            with_bias=True,
         )
-    if not eliminating:
-        cf.eliminate_columns(r)
+    if not with_elimination:
+        cf.eliminate_jacobian(r)
 
 
 @kernel
-def collect_unopposed(r):
+def collect_unopposed_forces(r):
     """Return True if there are forces that constraints do not oppose; store the external ones.
 
         f = R f_ext                         in root axes
 
-    Reads F_EXT, ROTATION; writes FORCE, UNOPPOSED.
+    Reads F_EXT, ROTATION; writes TRANSMITTED_FORCE, UNOPPOSED.
     """
-    opposed = constraints.setting(r, constraints.OPPOSED)
+    opposed = constraints.integer_setting(r, constraints.OPPOSED)
     clear_entries(r, UNOPPOSED, nv(r))
     if opposed == constraints.EXTERNAL | constraints.FEEDFORWARD:
         return False
-    clear_entries(r, cf.FORCE, 6 * (njoints(r) + 1))
+    clear_entries(r, cf.TRANSMITTED_FORCE, 6 * (njoints(r) + 1))
     if has_input(r, F_EXT) and opposed & constraints.EXTERNAL == 0:
         for i in range(1, njoints(r) + 1):
             R = rotation(r, ra.ROTATION, i)
-            set_force(r, cf.FORCE, i, force_rotated(R, external_force(r, i)))
+            set_force(r, cf.TRANSMITTED_FORCE, i, force_rotated(R, external_force(r, i)))
     return True
 
 
@@ -115,48 +116,49 @@ def add_unopposed_torques(r):
 
     Reads TAU_IN; writes UNOPPOSED.
     """
-    if constraints.setting(r, constraints.OPPOSED) & constraints.FEEDFORWARD == 0:
+    if constraints.integer_setting(r, constraints.OPPOSED) & constraints.FEEDFORWARD == 0:
         for k in range(nv(r)):
             add_to_entry(r, UNOPPOSED, k, entry(r, TAU_IN, k))
 
 
 @kernel
-def eliminate_unopposed(r):
-    """Compute U^-1 of the forces that the constraints do not oppose, joint by joint.
+def eliminate_unopposed_forces(r):
+    """Compute L^-T of the forces that the constraints do not oppose, joint by joint.
 
         y = tau + S' f,  f = f - U D^-1 y,  f_p = f_p + f
 
-    Reads TAU_IN, F_EXT, ROTATION, FROM_PARENT, COLUMNS, U, DINV; writes FORCE, UNOPPOSED.
+    Reads TAU_IN, F_EXT, ROTATION, FROM_PARENT, COLUMNS, U, DINV; writes TRANSMITTED_FORCE,
+    UNOPPOSED.
     """
-    if not collect_unopposed(r):
+    if not collect_unopposed_forces(r):
         return
     add_unopposed_torques(r)
     for i in range(njoints(r), 0, -1):
-        f = force(r, cf.FORCE, i)
+        f = force(r, cf.TRANSMITTED_FORCE, i)
         for c in range(ncolumns(r, i) - 1, -1, -1):
             k = idx_v(r, i) + c
             y = entry(r, UNOPPOSED, k) + ra.dot_column(r, i, c, f)
             set_entry(r, UNOPPOSED, k, y)
             f = cf.eliminate_velocity(r, f, k, y)
-        add_to_force(r, cf.FORCE, parent(r, i), force_moved(ra.from_parent(r, i), f))
+        add_to_force(r, cf.TRANSMITTED_FORCE, parent(r, i), force_moved(ra.from_parent(r, i), f))
 
 
 @kernel
-def eliminate_unopposed_coupled(r):
-    """Compute U^-1 of the forces that the constraints do not oppose, with the factor of M.
+def eliminate_unopposed_forces_coupled(r):
+    """Compute L^-T of the forces that the constraints do not oppose, with the factor of M.
 
-        y = U^-1 (tau + J' f_ext)
+        y = L^-T (tau + J' f_ext)
 
-    Reads TAU_IN, F_EXT, ROTATION, FROM_PARENT, COLUMNS, L; writes FORCE, UNOPPOSED.
+    Reads TAU_IN, F_EXT, ROTATION, FROM_PARENT, COLUMNS, L; writes TRANSMITTED_FORCE, UNOPPOSED.
     """
-    if collect_unopposed(r):
+    if collect_unopposed_forces(r):
         cf.transmit_inward(r, UNOPPOSED)
         add_unopposed_torques(r)
         solve_inward(r, UNOPPOSED)
 
 
 @kernel
-def constrain(r):
+def apply_constraint_forces(r):
     """Solve for the constraint forces, and add their effect to the bias torques.
 
         alpha' J M^-1 J' alpha nu = alpha' a_free - beta
@@ -166,40 +168,45 @@ def constrain(r):
     not oppose.
 
     Reads UNOPPOSED; writes BIAS_TORQUE, COUPLING, NU, RANK, CONSTRAINT_TORQUES; calls
-    scale_eliminated, add_free_motion, solve_semidefinite.
+    scale_jacobian, add_free_acceleration, solve_semidefinite.
     """
-    cf.scale_eliminated(r)
+    cf.scale_jacobian(r)
     for n in range(constraints.nruns(r)):
         first = cf.last_velocity(r, constraints.tip_joint(r, n))
-        cf.couple(r, constraints.run_start(r, n), constraints.run_stop(r, n), first, -1)
+        cf.compute_coupling_rows(
+            r, constraints.run_start(r, n), constraints.run_stop(r, n), first, -1
+        )
     for j in range(nv(r)):
         u = entry(r, aba.BIAS_TORQUE, j) - entry(r, UNOPPOSED, j)
         set_entry(r, CONSTRAINT_TORQUES, j, u)
-    cf.add_free_motion(r, CONSTRAINT_TORQUES)
+    cf.add_free_acceleration(r, CONSTRAINT_TORQUES)
     for k in range(nconstraints(r)):
-        set_entry(r, NU, k, entry(r, cf.EXCESS, k))
-    policy, tolerance = constraints.setting(r, constraints.POLICY), constraints.tolerance(r)
+        set_entry(r, NU, k, entry(r, cf.CONSTRAINT_RESIDUAL, k))
+    policy, tolerance = (
+        constraints.integer_setting(r, constraints.POLICY),
+        constraints.rank_tolerance(r),
+    )
     rank = solve_semidefinite(r, nconstraints(r), cf.COUPLING, NU, policy, tolerance)
     set_entry(r, RANK, 0, rank)
-    cf.eliminated_times(r, NU, CONSTRAINT_TORQUES, -1.0)
+    cf.eliminated_jacobian_times(r, NU, CONSTRAINT_TORQUES, -1.0)
     for j in range(nv(r)):
         add_to_entry(r, aba.BIAS_TORQUE, j, entry(r, CONSTRAINT_TORQUES, j))
 
 
 @kernel
-def transmit_constraints(r):
+def transmit_constraint_forces(r):
     """Compute the joint torques of the constraint forces.
 
         tau = -J' alpha nu
 
-    Reads ALPHA, ROTATION, FROM_PARENT, COLUMNS, NU; writes FORCE, CONSTRAINT_FORCES.
+    Reads ALPHA, ROTATION, FROM_PARENT, COLUMNS, NU; writes TRANSMITTED_FORCE, CONSTRAINT_FORCES.
     """
-    clear_entries(r, cf.FORCE, 6 * (njoints(r) + 1))
+    clear_entries(r, cf.TRANSMITTED_FORCE, 6 * (njoints(r) + 1))
     for n in range(constraints.nruns(r)):
         i, p = constraints.tip_joint(r, n), constraints.tip_translation(r, n)
         for k in range(constraints.run_start(r, n), constraints.run_stop(r, n)):
             f = force_scale(entry(r, NU, k), force_moved(p, unit_force(r, k)))
-            set_force(r, cf.FORCE, i, force_sub(force(r, cf.FORCE, i), f))
+            set_force(r, cf.TRANSMITTED_FORCE, i, force_sub(force(r, cf.TRANSMITTED_FORCE, i), f))
     cf.transmit_inward(r, CONSTRAINT_FORCES)
 
 
@@ -209,12 +216,12 @@ def store_torques(r):
 
         total_torque = D qdd,  constraint_generalized_forces = -J' alpha nu
 
-    Reads ALPHA, ROTATION, FROM_PARENT, COLUMNS, DDQ, DINV, NU; writes FORCE, TOTAL_TORQUE,
-    CONSTRAINT_FORCES.
+    Reads ALPHA, ROTATION, FROM_PARENT, COLUMNS, DDQ, DINV, NU; writes TRANSMITTED_FORCE,
+    TOTAL_TORQUE, CONSTRAINT_FORCES.
     """
     for j in range(nv(r)):
         set_entry(r, TOTAL_TORQUE, j, entry(r, aba.DDQ, j) / entry(r, aba.DINV, j))
-    transmit_constraints(r)
+    transmit_constraint_forces(r)
 
 
 @subroutine
@@ -222,13 +229,13 @@ def solve_constrained(r):
     """Run sweeps 2 and 3, after ``sweep_outward``, for alpha, beta and the root's acceleration.
 
     Reads TAU_IN, F_EXT, ALPHA, BETA; writes DDQ, LINK_ACCELERATION, CONSTRAINT_TORQUES,
-    TOTAL_TORQUE, CONSTRAINT_FORCES; calls inward_pass, propagate_constraints, eliminate_unopposed,
-    constrain, outward_accelerations, store_torques.
+    TOTAL_TORQUE, CONSTRAINT_FORCES; calls inward_pass, propagate_constraints,
+    eliminate_unopposed_forces, apply_constraint_forces, outward_accelerations, store_torques.
     """
     aba.inward_pass(r)
-    propagate_constraints(r, True)
-    eliminate_unopposed(r)
-    constrain(r)
+    propagate_constraints(r, with_elimination=True)
+    eliminate_unopposed_forces(r)
+    apply_constraint_forces(r)
     aba.outward_accelerations(r)
     store_torques(r)
 
@@ -239,12 +246,12 @@ def solve_constrained_coupled(r):
 
     Reads TAU_IN, F_EXT, ALPHA, BETA; writes DDQ, LINK_ACCELERATION, CONSTRAINT_TORQUES,
     TOTAL_TORQUE, CONSTRAINT_FORCES; calls eliminate_coupled, propagate_constraints,
-    eliminate_unopposed_coupled, constrain, accelerate_coupled, store_torques.
+    eliminate_unopposed_forces_coupled, apply_constraint_forces, accelerate_coupled, store_torques.
     """
     cf.eliminate_coupled(r)
-    propagate_constraints(r, False)
-    eliminate_unopposed_coupled(r)
-    constrain(r)
+    propagate_constraints(r, with_elimination=False)
+    eliminate_unopposed_forces_coupled(r)
+    apply_constraint_forces(r)
     cf.accelerate_coupled(r)
     store_torques(r)
 
@@ -275,7 +282,7 @@ def sweep_outward_coupled(r):
 
 
 @kernel
-def set_torques(r):
+def set_applied_torques(r):
     """Set the joint torques to the feedforward torques. Writes TAU_IN, FF_TORQUES."""
     zero_unless_input(r, FF_TORQUES)
     for k in range(nv(r)):
@@ -294,13 +301,13 @@ RESULTS = (
 
 
 @algorithm(
-    sequence(set_torques, sweep_outward, solve_constrained),
+    sequence(set_applied_torques, sweep_outward, solve_constrained),
     inputs=(Q, V, ALPHA, BETA, ROOT_ACC, F_EXT, FF_TORQUES),
     results=RESULTS,
     optional=(ROOT_ACC, F_EXT, FF_TORQUES),
     options=(CONSTRAINTS,),
-    coupled=sequence(set_torques, sweep_outward_coupled, solve_constrained_coupled),
-    make=constraints.as_motion,
+    coupled=sequence(set_applied_torques, sweep_outward_coupled, solve_constrained_coupled),
+    make=constraints.as_constrained_motion,
 )
 def vereshchagin(
     model: Model,

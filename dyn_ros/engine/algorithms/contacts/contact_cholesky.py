@@ -20,16 +20,16 @@ from ...kernel.types import Array, ArrayLike
 from ...kernel.validation import finite_array
 from ...kernel.vocabulary import *
 from ...model.model import Model
-from ..constrained.constraint_forces import EXCESS
+from ..constrained.constraint_forces import CONSTRAINT_RESIDUAL
 from ..dynamics.aba import LINK_ACCELERATION, outward_velocities
 from ..dynamics.cholesky import cholesky
 from ..dynamics.crba import crba
 from ..dynamics.rnea import NLE, newton_euler
-from .contact_rows import MOTIONS, move_entries_to_origin, propagate_contacts
+from .contact_rows import LINEAR_ROWS, move_entries_to_origin, propagate_contacts
 from .contacts import Contact
 from .delassus import contact_jacobian, delassus_matrix
-from .force_system import TOLERANCE
-from .packed_contacts import CONTACTS, ROWS, pack_contacts
+from .force_system import EIGENVALUE_TOLERANCE
+from .packed_contacts import CONTACT_ROWS, CONTACTS, pack_contacts
 
 PRIMAL_RHS = field(
     "primal_rhs_contact",
@@ -59,10 +59,10 @@ def right_side_kernel(r):
         set_entry(r, TORQUE_RESIDUAL, k, entry(r, TAU_IN, k) - entry(r, NLE, k))
     outward_velocities(r)
     clear_entries(r, LINK_ACCELERATION, 6)
-    propagate_contacts(r, False, True)
+    propagate_contacts(r, with_elimination=False, with_bias=True)
     for k in range(nconstraints(r)):
-        set_entry(r, PRIMAL_RHS, k, -entry(r, EXCESS, k))
-    move_entries_to_origin(r, MOTIONS, PRIMAL_RHS)
+        set_entry(r, PRIMAL_RHS, k, -entry(r, CONSTRAINT_RESIDUAL, k))
+    move_entries_to_origin(r, LINEAR_ROWS, PRIMAL_RHS)
 
 
 @public
@@ -131,7 +131,10 @@ class ContactCholesky:
 
 
 def _upper_factors(G: Array, damping: float) -> tuple[Array, Array]:
-    """Return U and D of positive definite matrices, G = U D U'."""
+    """Return U and D of positive definite matrices, G = U D U', (..., m, m) and (..., m).
+
+    Raise a LinAlgError if one is not positive definite; ``damping`` is only for the message.
+    """
     message = (
         f"contact_cholesky: the contacts depend on each other, and damping is {damping:g}; "
         "remove redundant ones, or set damping to about 1e-6"
@@ -141,7 +144,7 @@ def _upper_factors(G: Array, damping: float) -> tuple[Array, Array]:
     except np.linalg.LinAlgError:
         raise np.linalg.LinAlgError(message) from None
     diagonal = np.diagonal(C, axis1=-2, axis2=-1)
-    if (diagonal * diagonal <= TOLERANCE * np.diagonal(G, axis1=-2, axis2=-1)).any():
+    if (diagonal * diagonal <= EIGENVALUE_TOLERANCE * np.diagonal(G, axis1=-2, axis2=-1)).any():
         raise np.linalg.LinAlgError(message)
     return C / diagonal[..., None, :], diagonal * diagonal
 
@@ -202,7 +205,7 @@ def contact_cholesky(
 
 @algorithm(
     right_side_kernel,
-    inputs=(Q, V, TAU_IN, F_EXT, ROWS),
+    inputs=(Q, V, TAU_IN, F_EXT, CONTACT_ROWS),
     results=(PRIMAL_RHS, TORQUE_RESIDUAL),
     optional=(F_EXT,),
     options=(CONTACTS,),

@@ -24,11 +24,11 @@ from ..dynamics.minverse import MINV, invert_after_elimination, invert_after_fac
 from ..kinematics.kinematics import OA_GF
 from ..kinematics.root_axes import set_universe_acceleration
 from . import contact_dynamics, contact_row_derivatives
-from .contact_response import Rates, Response, respond, respond_to_torques
-from .contact_rows import FORCES, move_column_to_origin
+from .contact_response import Rates, Response, compute_responses, compute_torque_response
+from .contact_rows import MOMENT_ROWS, move_column_to_origin
 from .contacts import Contact
 from .minv_factor_products import clear_linked
-from .packed_contacts import CONTACTS, ROWS, pack_contacts
+from .packed_contacts import CONTACT_ROWS, CONTACTS, pack_contacts
 
 DDQ_DTAU = field(
     "ddq_dtau",
@@ -55,7 +55,7 @@ DLAMBDA_DTAU = field(
 
 
 @subroutine
-def differentiate(r):
+def differentiate_contact_dynamics(r):
     """Compute all derivatives, after the dynamics and the inverse of M.
 
         M d(ddq) - J' d(lambda) = -dtau,  J d(ddq) = -drow
@@ -64,7 +64,7 @@ def differentiate(r):
     DTAU_DV, DFDA, DFDQ, DFDV, DDQ_DQ, DDQ_DV, LAMBDA_C, LAMBDA_C_PROX, DIFF_LAMBDA_C, DAC_DQ,
     DAC_DV, DAC_DA, DVC_DQ, DDQ_DTAU, DLAMBDA_DQ, DLAMBDA_DV, DLAMBDA_DTAU; calls
     outward_pass_from_universe, subtract_contact_forces, inward_pass, differentiate_contacts,
-    differentiate_forces, respond_to_torques, rates_to_origin, move_forces.
+    differentiate_forces, compute_torque_response, rates_to_origin, move_forces.
     """
     n = nv(r)
     for k in range(n):
@@ -75,11 +75,11 @@ def differentiate(r):
         r, contact_dynamics.LAMBDA_C, rc.COMPOSITE_FORCE
     )
     rd.inward_pass(r, False)
-    contact_row_derivatives.differentiate_contacts(r, True)
+    contact_row_derivatives.differentiate_contacts(r, with_acceleration=True)
     contact_row_derivatives.differentiate_forces(r, contact_dynamics.LAMBDA_C, rd.DTAU_DQ)
     response = Response(matrix(r, DDQ_DTAU), matrix(r, DLAMBDA_DTAU))
-    respond_to_torques(r, response)
-    respond(
+    compute_torque_response(r, response)
+    compute_responses(
         r,
         response,
         Rates(matrix(r, rd.DTAU_DQ), contact_row_derivatives.rates_by_configuration(r)),
@@ -89,8 +89,8 @@ def differentiate(r):
     )
     contact_row_derivatives.rates_to_origin(r, contact_dynamics.LAMBDA_C, DLAMBDA_DQ)
     for j in range(n):
-        move_column_to_origin(r, FORCES, matrix(r, DLAMBDA_DV), j)
-        move_column_to_origin(r, FORCES, matrix(r, DLAMBDA_DTAU), j)
+        move_column_to_origin(r, MOMENT_ROWS, matrix(r, DLAMBDA_DV), j)
+        move_column_to_origin(r, MOMENT_ROWS, matrix(r, DLAMBDA_DTAU), j)
     contact_dynamics.move_forces(r)
     clear_linked(r, rd.DTAU_DQ)
 
@@ -115,8 +115,10 @@ class ContactDerivatives(NamedTuple):
 
 
 @algorithm(
-    sequence(contact_dynamics.solve_contacts, invert_after_elimination, differentiate),
-    inputs=(Q, V, TAU_IN, F_EXT, ROWS),
+    sequence(
+        contact_dynamics.solve_contacts, invert_after_elimination, differentiate_contact_dynamics
+    ),
+    inputs=(Q, V, TAU_IN, F_EXT, CONTACT_ROWS),
     results=(DDQ_DQ, DDQ_DV, DDQ_DTAU, DLAMBDA_DQ, DLAMBDA_DV, DLAMBDA_DTAU),
     optional=(F_EXT,),
     also_writes=(
@@ -125,10 +127,14 @@ class ContactDerivatives(NamedTuple):
         contact_dynamics.LAMBDA_C_PROX,
         contact_dynamics.DIFF_LAMBDA_C,
         MINV,
-        *contact_row_derivatives.RATES,
+        *contact_row_derivatives.PUBLIC_RATES,
     ),
     options=(CONTACTS,),
-    coupled=sequence(contact_dynamics.solve_contacts_coupled, invert_after_factor, differentiate),
+    coupled=sequence(
+        contact_dynamics.solve_contacts_coupled,
+        invert_after_factor,
+        differentiate_contact_dynamics,
+    ),
     make=ContactDerivatives._make,
 )
 def contact_dynamics_derivatives(

@@ -22,10 +22,10 @@ from ..dynamics import aba
 from ..dynamics.cholesky import factor_inertia_matrix
 from ..dynamics.crba import crba_kernel
 from ..kinematics.root_axes import set_universe_acceleration
-from .contact_rows import FORCES, couple_contacts, move_entries_to_origin, propagate_contacts
+from .contact_rows import MOMENT_ROWS, couple_contacts, move_entries_to_origin, propagate_contacts
 from .contacts import ITERATIONS, Contact, ContactForces
 from .force_system import solve_forces
-from .packed_contacts import CONTACTS, ROWS, SOLUTION, pack_contacts
+from .packed_contacts import CONTACT_ROWS, CONTACTS, SOLUTION, pack_contacts
 
 LAMBDA_C = field(
     "lambda_c", ("constraints",), "Contact forces, in the axes of each contact [N, N m]."
@@ -38,22 +38,22 @@ DIFF_LAMBDA_C = field("diff_lambda_c", ("constraints",), "lambda_c less lambda_c
 
 @kernel
 def apply_contact_forces(r):
-    """Compute the contact forces, and add them to the bias torques u = U^-1 (tau - nle).
+    """Compute the contact forces, and add them to the bias torques u = L^-T (tau - nle).
 
-        J M^-1 J' lambda + b = 0            b: the excess of the free motion
-        u = u + U^-1 J' lambda
+        J M^-1 J' lambda + b = 0            b: the constraint residual
+        u = u + L^-T J' lambda
 
-    Writes BIAS_TORQUE, COLUMN, LAMBDA_C, LAMBDA_C_PROX, DIFF_LAMBDA_C; calls couple_contacts,
-    add_free_motion, solve_forces.
+    Writes BIAS_TORQUE, JACOBIAN_COLUMN, LAMBDA_C, LAMBDA_C_PROX, DIFF_LAMBDA_C; calls
+    couple_contacts, add_free_acceleration, solve_forces.
     """
     couple_contacts(r)
-    cf.add_free_motion(r, aba.BIAS_TORQUE)
+    cf.add_free_acceleration(r, aba.BIAS_TORQUE)
     solve_forces(r, LAMBDA_C, LAMBDA_C_PROX)
     for k in range(nconstraints(r)):
         set_entry(r, DIFF_LAMBDA_C, k, entry(r, LAMBDA_C, k) - entry(r, LAMBDA_C_PROX, k))
-    cf.eliminated_times(r, LAMBDA_C, cf.COLUMN, 1.0)
+    cf.eliminated_jacobian_times(r, LAMBDA_C, cf.JACOBIAN_COLUMN, 1.0)
     for j in range(nv(r)):
-        add_to_entry(r, aba.BIAS_TORQUE, j, entry(r, cf.COLUMN, j))
+        add_to_entry(r, aba.BIAS_TORQUE, j, entry(r, cf.JACOBIAN_COLUMN, j))
 
 
 @kernel
@@ -63,7 +63,7 @@ def move_forces(r):
     Reads POINTS; writes LAMBDA_C, LAMBDA_C_PROX, DIFF_LAMBDA_C.
     """
     for forces in (LAMBDA_C, LAMBDA_C_PROX, DIFF_LAMBDA_C):
-        move_entries_to_origin(r, FORCES, forces)
+        move_entries_to_origin(r, MOMENT_ROWS, forces)
 
 
 @subroutine
@@ -79,7 +79,7 @@ def solve_contacts(r):
     aba.outward_velocities(r)
     set_universe_acceleration(r, aba.LINK_ACCELERATION)
     aba.inward_pass(r)
-    propagate_contacts(r, True, True)
+    propagate_contacts(r, with_elimination=True, with_bias=True)
     apply_contact_forces(r)
     aba.outward_accelerations(r)
 
@@ -92,22 +92,22 @@ def solve_contacts_coupled(r):
 
     Reads Q, V, TAU_IN, F_EXT; writes M, DDQ, LINK_ACCELERATION, LAMBDA_C, LAMBDA_C_PROX,
     DIFF_LAMBDA_C; calls crba_kernel, factor_inertia_matrix, outward_velocities, eliminate_coupled,
-    propagate_contacts, eliminate_columns, apply_contact_forces, accelerate_coupled.
+    propagate_contacts, eliminate_jacobian, apply_contact_forces, accelerate_coupled.
     """
     crba_kernel(r)
     factor_inertia_matrix(r)
     aba.outward_velocities(r)
     set_universe_acceleration(r, aba.LINK_ACCELERATION)
     cf.eliminate_coupled(r)
-    propagate_contacts(r, False, True)
-    cf.eliminate_columns(r)
+    propagate_contacts(r, with_elimination=False, with_bias=True)
+    cf.eliminate_jacobian(r)
     apply_contact_forces(r)
     cf.accelerate_coupled(r)
 
 
 @algorithm(
     sequence(solve_contacts, move_forces),
-    inputs=(Q, V, TAU_IN, F_EXT, ROWS),
+    inputs=(Q, V, TAU_IN, F_EXT, CONTACT_ROWS),
     results=(aba.DDQ, LAMBDA_C, SOLUTION),
     optional=(F_EXT,),
     also_writes=(LAMBDA_C_PROX, DIFF_LAMBDA_C),

@@ -17,8 +17,8 @@ from ...kernel.types import Array, ArrayLike
 from ...kernel.validation import as_array, require_entries
 from ...kernel.vocabulary import *
 from ...model.model import Model
-from ..constrained.constraint_forces import ELIMINATED
-from ..constrained.semidefinite import WIDTH, absolute, solve_scaled
+from ..constrained.constraint_forces import JACOBIAN_TRANSPOSE
+from ..constrained.semidefinite import WIDTH, solve_scaled
 from ..dynamics.crba import place_bodies
 from ..dynamics.rnea import TAU, newton_euler
 from ..kinematics.root_axes import from_parent
@@ -26,8 +26,8 @@ from . import contact_rows
 from . import packed_contacts as packed
 from .contact_dynamics import LAMBDA_C
 from .contacts import Contact, ContactForces
-from .force_system import TOLERANCE, store_solution
-from .packed_contacts import CONTACTS, ROWS, SOLUTION, pack_contacts
+from .force_system import EIGENVALUE_TOLERANCE, store_solution
+from .packed_contacts import CONTACT_ROWS, CONTACTS, SOLUTION, pack_contacts
 
 FORCE_WEIGHTS = field("_weights", ("constraints",))
 TORQUE_WEIGHTS = field("_torque_weights", ("nv",))
@@ -40,8 +40,8 @@ CONTACT_TORQUES = field("_contact_torques", ("nv",))  # rnea(q, v, a) - tau; the
 
 @kernel
 def jacobian_entry(r, k, j):
-    """Return J_kj. Reads ELIMINATED."""
-    return element(r, matrix_of_width(r, ELIMINATED, WIDTH), j, k)
+    """Return J_kj. Reads JACOBIAN_TRANSPOSE."""
+    return element(r, matrix_of_width(r, JACOBIAN_TRANSPOSE, WIDTH), j, k)
 
 
 @kernel
@@ -60,7 +60,7 @@ def largest_torque(r, torques, count):
     """
     largest = lift(0.0, entry(r, torques, 0))
     for j in range(count):
-        x = absolute(entry(r, torques, j))
+        x = fabs(entry(r, torques, j))
         largest = select_above(x, largest, x, largest)
     return largest
 
@@ -71,7 +71,7 @@ def subtract_contact_torques(r, torques):
 
         tau = tau - J' lambda
 
-    Reads ELIMINATED, LAMBDA_C; writes torques.
+    Reads JACOBIAN_TRANSPOSE, LAMBDA_C; writes torques.
     """
     for j in range(nv(r)):
         for k in range(nconstraints(r)):
@@ -83,15 +83,18 @@ def subtract_contact_torques(r, torques):
 
 @kernel
 def inverse_weight(r, k):
-    """Return the inverse weight of the force of row k, 1 / W_k. Reads ELIMINATED, FORCE_WEIGHTS."""
-    x = lift(1.0, entry(r, ELIMINATED, 0))
+    """Return the inverse weight of the force of row k, 1 / W_k.
+
+    Reads JACOBIAN_TRANSPOSE, FORCE_WEIGHTS.
+    """
+    x = lift(1.0, entry(r, JACOBIAN_TRANSPOSE, 0))
     if has_input(r, FORCE_WEIGHTS):
         x = x / entry(r, FORCE_WEIGHTS, k)
     return x
 
 
 @kernel
-def base_row_size(r, i, lever):
+def base_row_square_bound(r, i, lever):
     """Return the largest square of J_b of a row at a lever on joint i, without cancellation.
 
         (1 + |lever| + |p|)^2               |p|: length of the way to the base
@@ -109,16 +112,16 @@ def base_row_size(r, i, lever):
 def drop_base_rounding(r, nb, N):
     """Clear rows of the base's matrix N that are rounding errors: no contact force acts along them.
 
-    Reads FROM_PARENT, TAU, ELIMINATED, ARMS, FORCE_WEIGHTS; writes N.
+    Reads FROM_PARENT, TAU, JACOBIAN_TRANSPOSE, ARMS, FORCE_WEIGHTS; writes N.
     """
     size = lift(0.0, entry(r, TAU, 0))
     for n in range(packed.ncontacts(r)):
         for side in range(2):
-            i = packed.body(r, n, side)
+            i = packed.contact_joint(r, n, side)
             if i > 0:
                 for k in range(packed.row_start(r, n), packed.row_stop(r, n)):
-                    size = size + inverse_weight(r, k) * base_row_size(
-                        r, i, contact_rows.arm(r, n, side)
+                    size = size + inverse_weight(r, k) * base_row_square_bound(
+                        r, i, contact_rows.force_arm(r, n, side)
                     )
     for i in range(nb):
         contact_rows.drop_row(r, N, i, nb, size)
@@ -130,7 +133,7 @@ def set_base_system(r, nb, N):
 
         N = J_b' W^-1 J_b                   J_b: columns of J of the base
 
-    Reads TAU, ELIMINATED, FORCE_WEIGHTS; writes BASE_SOLUTION, N.
+    Reads TAU, JACOBIAN_TRANSPOSE, FORCE_WEIGHTS; writes BASE_SOLUTION, N.
     """
     for i in range(nb):
         set_entry(r, BASE_SOLUTION, i, entry(r, TAU, i))
@@ -154,7 +157,7 @@ def solve_base_forces(r):
     rank = lift(0.0, entry(r, TAU, 0))
     drop_base_rounding(r, nb, N)
     if nb > 0:
-        rank = solve_scaled(r, nb, BASE_MATRIX, BASE_SOLUTION, TOLERANCE)
+        rank = solve_scaled(r, nb, BASE_MATRIX, BASE_SOLUTION, EIGENVALUE_TOLERANCE)
     for k in range(nconstraints(r)):
         x = lift(0.0, rank)
         for i in range(nb):
@@ -174,11 +177,11 @@ def contact_inverse_dynamics_kernel(r):
     """
     newton_euler(r, True, TAU)
     place_bodies(r)
-    contact_rows.propagate_contacts(r, False, False)
+    contact_rows.propagate_contacts(r, with_elimination=False, with_bias=False)
     rank = solve_base_forces(r)
     subtract_contact_torques(r, TAU)
     store_solution(r, rank, largest_torque(r, TAU, nbase(r)), 1.0)
-    contact_rows.move_entries_to_origin(r, contact_rows.FORCES, LAMBDA_C)
+    contact_rows.move_entries_to_origin(r, contact_rows.MOMENT_ROWS, LAMBDA_C)
 
 
 # --- the forces that measured torques reveal
@@ -186,8 +189,8 @@ def contact_inverse_dynamics_kernel(r):
 
 @kernel
 def torque_weight(r, j):
-    """Return the weight of the torque of velocity j. Reads ELIMINATED, TORQUE_WEIGHTS."""
-    x = lift(1.0, entry(r, ELIMINATED, 0))
+    """Return the weight of the torque of velocity j. Reads JACOBIAN_TRANSPOSE, TORQUE_WEIGHTS."""
+    x = lift(1.0, entry(r, JACOBIAN_TRANSPOSE, 0))
     if has_input(r, TORQUE_WEIGHTS):
         x = x * entry(r, TORQUE_WEIGHTS, j)
     return x
@@ -199,7 +202,7 @@ def fit_forces(r):
 
         J W J' lambda = J W tau_c           tau_c = rnea(q, v, a) - tau
 
-    Reads ELIMINATED, TORQUE_WEIGHTS, CONTACT_TORQUES; writes LAMBDA_C, NORMAL_MATRIX,
+    Reads JACOBIAN_TRANSPOSE, TORQUE_WEIGHTS, CONTACT_TORQUES; writes LAMBDA_C, NORMAL_MATRIX,
     EFFECTIVE_WEIGHTS; calls drop_rounding_errors, solve_scaled.
     """
     m, n, N = nconstraints(r), nv(r), matrix_of_width(r, NORMAL_MATRIX, WIDTH)
@@ -215,7 +218,7 @@ def fit_forces(r):
     for j in range(n):
         set_entry(r, EFFECTIVE_WEIGHTS, j, torque_weight(r, j))
     contact_rows.drop_rounding_errors(r, N, EFFECTIVE_WEIGHTS)
-    return solve_scaled(r, m, NORMAL_MATRIX, LAMBDA_C, TOLERANCE)
+    return solve_scaled(r, m, NORMAL_MATRIX, LAMBDA_C, EIGENVALUE_TOLERANCE)
 
 
 @kernel
@@ -231,16 +234,16 @@ def contact_forces_kernel(r):
     for j in range(nv(r)):
         set_entry(r, CONTACT_TORQUES, j, entry(r, TAU, j) - entry(r, TAU_IN, j))
     place_bodies(r)
-    contact_rows.propagate_contacts(r, False, False)
+    contact_rows.propagate_contacts(r, with_elimination=False, with_bias=False)
     rank = fit_forces(r)
     subtract_contact_torques(r, CONTACT_TORQUES)
     store_solution(r, rank, largest_torque(r, CONTACT_TORQUES, nv(r)), 1.0)
-    contact_rows.move_entries_to_origin(r, contact_rows.FORCES, LAMBDA_C)
+    contact_rows.move_entries_to_origin(r, contact_rows.MOMENT_ROWS, LAMBDA_C)
 
 
 @algorithm(
     contact_inverse_dynamics_kernel,
-    inputs=(Q, V, A, F_EXT, FORCE_WEIGHTS, ROWS),
+    inputs=(Q, V, A, F_EXT, FORCE_WEIGHTS, CONTACT_ROWS),
     results=(TAU, LAMBDA_C, SOLUTION),
     optional=(F_EXT, FORCE_WEIGHTS),
     options=(CONTACTS,),
@@ -310,7 +313,7 @@ def contact_inverse_dynamics(
 
 @algorithm(
     contact_forces_kernel,
-    inputs=(Q, V, A, TAU_IN, F_EXT, TORQUE_WEIGHTS, ROWS),
+    inputs=(Q, V, A, TAU_IN, F_EXT, TORQUE_WEIGHTS, CONTACT_ROWS),
     results=(LAMBDA_C, SOLUTION),
     optional=(F_EXT, TORQUE_WEIGHTS),
     options=(CONTACTS,),

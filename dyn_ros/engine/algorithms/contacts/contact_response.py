@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Response of a robot in contact to changes of torques and of the rows of its contacts.
 
-With Y = M^-1 J', G = J Y, K = G^-1 Y' and P = M^-1 - Y K, the solution of
+With W = M^-1 J', G = J W, K = G^-1 W' and P = M^-1 - W K, the solution of
 
     M d(ddq) - J' d(lambda) = -dtau,  J d(ddq) = -drow
 
@@ -18,17 +18,17 @@ from ..constrained import products
 from ..constrained.semidefinite import WIDTH, invert_factored
 from ..dynamics.minverse import MINV
 from .contact_rows import branch_velocities
-from .force_system import TOLERANCE, damping_above_rounding
+from .force_system import EIGENVALUE_TOLERANCE, damping_above_rounding
 from .minv_factor_products import (
-    are_linked,
     first_in_branch,
+    has_link_contacts,
     minv_factor_matrix,
     moved_contacts,
     response_matrix,
 )
-from .packed_contacts import damping, ncontacts, row_start, row_stop
+from .packed_contacts import contact_damping, ncontacts, row_start, row_stop
 
-RESPONSE = field("_response", ("constraints", "nv"))  # Y' = J M^-1
+RESPONSE = field("_response", ("constraints", "nv"))  # W' = J M^-1
 COUPLING_INVERSE = field("_coupling_inverse", (MAX_CONSTRAINTS, WIDTH))  # G^-1
 
 Rates = namedtuple("Rates", "torques rows")
@@ -44,15 +44,15 @@ def coupling_inverse(r):
 
 
 @kernel
-def set_contact_response(r, n):
-    """Compute the rows of Y' of contact n; a batch leaves out zeros of V.
+def compute_response_of_contact(r, n):
+    """Compute the rows of W' of contact n; a batch leaves out zeros of V.
 
-        Y' = J M^-1 = R' V,  R = V J'
+        W' = J M^-1 = R' V,  R = V J'
 
     Reads MINV_FACTOR, SCALED_JACOBIAN; writes RESPONSE.
     """
     columns, width, (first, second) = nv(r), simd_width(r.work), branch_velocities(r, n)
-    R, V_, Y = response_matrix(r), minv_factor_matrix(r), matrix(r, RESPONSE)
+    R, V_, W_transpose = response_matrix(r), minv_factor_matrix(r), matrix(r, RESPONSE)
     for k in range(row_start(r, n), row_stop(r, n), 3):
         for c in range(0, columns, 2 * width):
             if is_batch(r):
@@ -60,23 +60,25 @@ def set_contact_response(r, n):
                 j = first_in_branch(r, second, c, c + 2)
             else:
                 i, j = first, second
-            x, y = cf.product_along(r, columns_from(R, k), columns_from(V_, c), columns - c, i, j)
+            x, y = cf.product_along_paths(
+                r, columns_from(R, k), columns_from(V_, c), columns - c, i, j
+            )
             for t in range(3):
-                set_elements(r, Y, k + t, c, columns - c, x[t])
+                set_elements(r, W_transpose, k + t, c, columns - c, x[t])
                 if c + width < columns:
-                    set_elements(r, Y, k + t, c + width, columns - c - width, y[t])
+                    set_elements(r, W_transpose, k + t, c + width, columns - c - width, y[t])
 
 
 @kernel
-def set_response(r):
-    """Compute Y' = J M^-1 and G^-1, with G = J M^-1 J'.
+def compute_contact_response(r):
+    """Compute W' = J M^-1 and G^-1, with G = J M^-1 J'.
 
-    Reads PIVOTS, MINV_FACTOR, SCALED_JACOBIAN, COUPLING; writes FACTOR, FACTOR_INVERSE, RIGHT,
-    WEIGHTS, RESPONSE, COUPLING_INVERSE.
+    Reads INVERSE_PIVOTS, MINV_FACTOR, SCALED_JACOBIAN, COUPLING; writes FACTOR, FACTOR_INVERSE,
+    RIGHT_SIDE, TRACE_WEIGHTS, RESPONSE, COUPLING_INVERSE.
     """
     set_coupling_inverse(r)
     for contact in range(ncontacts(r)):
-        set_contact_response(r, contact)
+        compute_response_of_contact(r, contact)
 
 
 @kernel
@@ -85,93 +87,108 @@ def set_coupling_inverse(r):
 
         G = J M^-1 J' + mu I                mu: the damping
 
-    Reads PIVOTS, COUPLING; writes FACTOR, FACTOR_INVERSE, RIGHT, WEIGHTS, COUPLING_INVERSE.
+    Reads INVERSE_PIVOTS, COUPLING; writes FACTOR, FACTOR_INVERSE, RIGHT_SIDE, TRACE_WEIGHTS,
+    COUPLING_INVERSE.
     """
     shift = lift(0.0, entry(r, cf.COUPLING, 0))
-    if damping(r) > 0.0:
+    if contact_damping(r) > 0.0:
         shift = damping_above_rounding(r)
-    invert_factored(r, nconstraints(r), cf.COUPLING, shift, TOLERANCE, COUPLING_INVERSE)
+    invert_factored(r, nconstraints(r), cf.COUPLING, shift, EIGENVALUE_TOLERANCE, COUPLING_INVERSE)
 
 
 @kernel
 def add_pair(r, x, y, A, B, B2, j, i, k):
     """Return x and y plus six numbers of row j of A, from i on, times B_jk and B2_jk.
 
+        x_t = x_t + A_j,i+t B_jk,  y_t = y_t + A_j,i+t B2_jk
+
     Reads A, B, B2.
     """
     a = elements6(r, A, j, i)
     return (
-        products.add_six(x, a, element(r, B, j, k)),
-        products.add_six(y, a, element(r, B2, j, k)),
+        products.multiply_add6(x, a, element(r, B, j, k)),
+        products.multiply_add6(y, a, element(r, B2, j, k)),
     )
 
 
 @kernel
-def project_symmetric(r, P, minus_K):
-    """Compute P = M^-1 - Y K for a batch: the upper triangle, and the lower one by symmetry.
+def compute_symmetric_projection(r, P, minus_K):
+    """Compute P for a batch: the upper triangle, and the lower one by symmetry.
+
+        P = M^-1 - W K
+
+    Blocks of six rows from i on, and of columns k and k + 1.
 
     Reads MINV, RESPONSE, minus_K; writes P.
     """
-    n, m, Minv, Y_transpose = nv(r), nconstraints(r), matrix(r, MINV), matrix(r, RESPONSE)
+    n, m, Minv, W_transpose = nv(r), nconstraints(r), matrix(r, MINV), matrix(r, RESPONSE)
     next_column = columns_from(minus_K, 1)
     for i in range(0, n, 6):
         for k in range(i, n, 2):
             x = elements6(r, Minv, k, i)
             y = elements6(r, Minv, min(k + 1, n - 1), i)
             for j in range(m):
-                x, y = add_pair(r, x, y, Y_transpose, minus_K, next_column, j, i, k)
+                x, y = add_pair(r, x, y, W_transpose, minus_K, next_column, j, i, k)
             for t in range(2):
                 if k + t < n:
-                    products.store_six(r, P, 1.0, x if t == 0 else y, i, n, k + t, 1)
-                    products.store_six(r, transpose(P), 1.0, x if t == 0 else y, i, n, k + t, 1)
+                    block = x if t == 0 else y
+                    products.store_six_rows(r, P, 1.0, block, i, n, k + t, 1)
+                    products.store_six_rows(r, transpose(P), 1.0, block, i, n, k + t, 1)
 
 
 @kernel
-def project(r, P, minus_K):
-    """Compute the projection P = M^-1 - Y K, the response of accelerations to torques.
+def compute_projection(r, P, minus_K):
+    """Compute P, the response of accelerations to torques.
+
+        P = M^-1 - W K
 
     Reads MINV, RESPONSE, minus_K; writes P.
     """
-    n, m, Minv, Y_transpose = nv(r), nconstraints(r), matrix(r, MINV), matrix(r, RESPONSE)
+    n, m, Minv, W_transpose = nv(r), nconstraints(r), matrix(r, MINV), matrix(r, RESPONSE)
     if is_batch(r):
-        project_symmetric(r, P, minus_K)
+        compute_symmetric_projection(r, P, minus_K)
         return
-    products.multiply(r, P, 1.0, Y_transpose, minus_K, n, m, n)
+    products.transpose_times(r, P, 1.0, W_transpose, minus_K, n, m, n)
     for k in range(n * n):  # both matrices have no gaps
         add_to_element(r, P, 0, k, element(r, Minv, 0, k))
 
 
 @kernel
-def respond_to_torques(r, response):
+def compute_torque_response(r, response):
     """Compute G^-1, and the response to torques.
 
-        d(ddq) = P = M^-1 - Y K,  d(lambda) = -K = -G^-1 Y'
+        d(ddq) = P = M^-1 - W K,  d(lambda) = -K = -G^-1 W'
 
-    Reads PIVOTS, MINV, MINV_FACTOR, SCALED_JACOBIAN, COUPLING; writes FACTOR, FACTOR_INVERSE,
-    RIGHT, WEIGHTS, RESPONSE, COUPLING_INVERSE, response.
+    Reads INVERSE_PIVOTS, MINV, MINV_FACTOR, SCALED_JACOBIAN, COUPLING; writes FACTOR,
+    FACTOR_INVERSE, RIGHT_SIDE, TRACE_WEIGHTS, RESPONSE, COUPLING_INVERSE, response.
     """
     n, m = nv(r), nconstraints(r)
-    set_response(r)
-    products.multiply(r, response.forces, -1.0, coupling_inverse(r), matrix(r, RESPONSE), m, m, n)
-    project(r, response.motions, response.forces)
+    compute_contact_response(r)
+    products.transpose_times(
+        r, response.forces, -1.0, coupling_inverse(r), matrix(r, RESPONSE), m, m, n
+    )
+    compute_projection(r, response.motions, response.forces)
 
 
 # --- columns of a batch: two right sides, six rows at a time
 
 
 @kernel
-def add_torques(r, x, y, A, B, B2, i, k, last, linked):
+def add_torques(r, x, y, A, B, B2, i, k, last, with_link_contacts):
     """Return x and y plus rows i to i + 5 of A' times column k of two matrices dtau, B and B2.
 
-    Velocities that are neither descendants nor ancestors of k to ``last`` are left out.
+        x_t = x_t + sum of A_j,i+t B_jk,  y_t = y_t + sum of A_j,i+t B2_jk
+
+    Velocities j that are neither descendants nor ancestors of k to ``last`` are left out, unless
+    contacts connect links.
 
     Reads A, B, B2.
     """
-    stop = nv(r) if linked else max(velocity_end(r, k), velocity_end(r, last))
+    stop = nv(r) if with_link_contacts else max(velocity_end(r, k), velocity_end(r, last))
     j = stop - 1
     while j >= 0:
         x, y = add_pair(r, x, y, A, B, B2, j, i, k)
-        j = j - 1 if linked or j > k else velocity_parent(r, j)
+        j = j - 1 if with_link_contacts or j > k else velocity_parent(r, j)
     return x, y
 
 
@@ -179,38 +196,46 @@ def add_torques(r, x, y, A, B, B2, i, k, last, linked):
 def add_rows(r, x, y, A, B, B2, i, k, last):
     """Return x and y plus rows i to i + 5 of A' times column k of two matrices drow, B and B2.
 
-    Contacts that velocities k to ``last`` do not move are left out.
+        x_t = x_t + sum of A_j,i+t B_jk,  y_t = y_t + sum of A_j,i+t B2_jk
+
+    Rows j of contacts that velocities k to ``last`` do not move are left out.
 
     Reads A, B, B2.
     """
-    moved = moved_contacts(r, k, last)
+    contact_mask = moved_contacts(r, k, last)
     for n in range(ncontacts(r)):
-        if moved >> n & 1:
+        if contact_mask >> n & 1:
             for j in range(row_start(r, n), row_stop(r, n)):
                 x, y = add_pair(r, x, y, A, B, B2, j, i, k)
     return x, y
 
 
 @kernel
-def respond_sparsely(r, C, C2, s, A, s2, A2, rates, rates2, rows):
-    """Set C to s A' dtau + s2 A2' drow, and C2 from ``rates2``, with s and s2 of 1 or -1.
+def compute_sparse_responses(r, C, C2, s, A, s2, A2, rates, rates2, rows):
+    """Set C and C2, of ``rows`` rows, to products with the sparse matrices dtau and drow of rates.
+
+        C = s A' dtau + s2 A2' drow         of rates; C2 of rates2; s and s2 are 1 or -1
+
+    Six rows and one column of C and C2 at a time.
 
     Reads A, A2, rates, rates2; writes C, C2.
     """
-    linked, t = are_linked(r), s * s2
+    with_link_contacts, t = has_link_contacts(r), s * s2
     for i in range(0, rows, 6):
         for k in range(nv(r)):
-            x = products.zero_six(r, C)
-            x, y = add_torques(r, x, x, A, rates.torques, rates2.torques, i, k, k, linked)
-            x, y = products.scale_six(t, x), products.scale_six(t, y)
+            x = products.zero6(r, C)
+            x, y = add_torques(
+                r, x, x, A, rates.torques, rates2.torques, i, k, k, with_link_contacts
+            )
+            x, y = products.scale6(t, x), products.scale6(t, y)
             x, y = add_rows(r, x, y, A2, rates.rows, rates2.rows, i, k, k)
-            products.store_six(r, C, s2, x, i, rows, k, 1)
-            products.store_six(r, C2, s2, y, i, rows, k, 1)
+            products.store_six_rows(r, C, s2, x, i, rows, k, 1)
+            products.store_six_rows(r, C2, s2, y, i, rows, k, 1)
 
 
 @kernel
-def respond(r, to_torques, rates, rates2, response, response2):
-    """Compute the responses to two rates, after ``respond_to_torques``.
+def compute_responses(r, to_torques, rates, rates2, response, response2):
+    """Compute the responses to two rates, after ``compute_torque_response``.
 
         d(ddq) = -P dtau - K' drow,  d(lambda) = K dtau - G^-1 drow
 
@@ -219,10 +244,10 @@ def respond(r, to_torques, rates, rates2, response, response2):
     n, m, P, minus_K = nv(r), nconstraints(r), to_torques.motions, to_torques.forces
     Ginv, minus_K_transpose = coupling_inverse(r), transpose(minus_K)
     if is_batch(r):
-        respond_sparsely(
+        compute_sparse_responses(
             r, response.motions, response2.motions, -1.0, P, 1.0, minus_K, rates, rates2, n
         )
-        respond_sparsely(
+        compute_sparse_responses(
             r,
             response.forces,
             response2.forces,
@@ -239,7 +264,9 @@ def respond(r, to_torques, rates, rates2, response, response2):
         x, y = rates, response
         if k == 1:
             x, y = rates2, response2
-        products.combine(r, y.motions, -1.0, P, x.torques, n, 1.0, minus_K, x.rows, m, n, n)
-        products.combine(
+        products.sum_of_transpose_times(
+            r, y.motions, -1.0, P, x.torques, n, 1.0, minus_K, x.rows, m, n, n
+        )
+        products.sum_of_transpose_times(
             r, y.forces, -1.0, minus_K_transpose, x.torques, n, -1.0, Ginv, x.rows, m, m, n
         )

@@ -44,15 +44,15 @@ DVC_DQ = field(
 )
 # Derivatives of accelerations less stabilization: for each row with respect to q, then to v
 ROW_RATES = field("_row_rates", ("constraints", 2, "nv"))
-RATES = (DAC_DQ, DAC_DV, DAC_DA, DVC_DQ)
+PUBLIC_RATES = (DAC_DQ, DAC_DV, DAC_DA, DVC_DQ)
 
-Body = namedtuple("Body", "joint sign point v a")
+ContactBody = namedtuple("ContactBody", "joint sign point v a")
 """A body of a contact: joint, 1 or -1, point where the forces act, and v and a of this point."""
-Column = namedtuple("Column", "u dv da da_dv")
+ColumnRates = namedtuple("ColumnRates", "u dv da da_dv")
 """The motion of a body along a coordinate, and derivatives of v and a: d/dq v, d/dq a, d/dv a."""
 RowRates = namedtuple("RowRates", "u dv da da_dv error")
-"""Vectors of a ``Column`` for three rows of a contact, and the derivative of -kp err."""
-Point = namedtuple("Point", "position axes twice_v turning_v turning_a")
+"""Vectors of a ``ColumnRates`` for three rows of a contact, and the derivative of -kp err."""
+ContactPoint = namedtuple("ContactPoint", "position axes twice_v turning_v turning_a")
 """A point of a contact: its position, the contact's axes times its sign, 2 v, and the velocity and
 acceleration that turn relative to the axes if its body turns."""
 
@@ -66,11 +66,11 @@ def contact_body(r, n, side):
 
     Reads POSITION, OV, OA_GF, ARMS.
     """
-    i, sign = packed.body(r, n, side), 1.0 if side == 0 else -1.0
-    p = add(position(r, i), contact_rows.arm(r, n, side))
+    i, sign = packed.contact_joint(r, n, side), 1.0 if side == 0 else -1.0
+    p = add(position(r, i), contact_rows.force_arm(r, n, side))
     a = motion(r, OA_GF, i)
     a = Motion(add(a.linear, gravity(r)), a.angular)
-    return Body(
+    return ContactBody(
         i,
         sign,
         p,
@@ -86,7 +86,7 @@ def contact_bodies(r, n):
 
 
 @kernel
-def select_side(bodies, side):
+def select_body(bodies, side):
     """Return the first (side 0) or second body."""
     return bodies[0] if side == 0 else bodies[1]
 
@@ -108,7 +108,7 @@ def body_rates(r, body, i, c):
     g = gravity(r)
     turned = Motion(add(psidd.linear, cross(g, u.angular)), psidd.angular)
     da = motion_add(turned, motion_cross(psid, body.v))
-    return Column(
+    return ColumnRates(
         u,
         motion_add(psid, motion_cross(u, body.v)),
         motion_add(da, motion_cross(u, body.a)),
@@ -130,7 +130,7 @@ def relative_motion(r, n, bodies):
     first, second = bodies
     v, a = motion_sub(first.v, second.v), motion_sub(first.a, second.a)
     return contact_rows.BodyPair(
-        v, motion_add(a, contact_rows.drift(r, n, contact_rows.BodyPair(first.v, second.v)))
+        v, motion_add(a, contact_rows.contact_drift(r, n, contact_rows.BodyPair(first.v, second.v)))
     )
 
 
@@ -144,10 +144,10 @@ def relative_rates(r, n, bodies, side, x):
 
     The drift is dv_1 x v_2 or v_1 x dv_2 in LOCAL, and zero in other axes.
     """
-    body = select_side(bodies, side)
+    body = select_body(bodies, side)
     dv, da = motion_scale(body.sign, x.dv), motion_scale(body.sign, x.da)
     da_dv = motion_scale(body.sign, x.da_dv)
-    if packed.axes_of(r, n) == contact_rows.LOCAL:
+    if packed.reference_frame(r, n) == contact_rows.LOCAL:
         if side == 0:
             da = motion_add(da, motion_cross(x.dv, bodies[1].v))
             da_dv = motion_add(da_dv, motion_cross(x.u, bodies[1].v))
@@ -167,7 +167,7 @@ def pose_error_rate(r, n, side, u):
 
     Reads POSES, ERRORS.
     """
-    R1, R2 = contact_rows.orientation(r, n, 0), contact_rows.orientation(r, n, 1)
+    R1, R2 = contact_rows.contact_orientation(r, n, 0), contact_rows.contact_orientation(r, n, 1)
     gap = contact_rows.relative_origin(r, n)
     m = motion(r, contact_rows.ERRORS, n)
     d = motion_rotated(transposed(R2), motion_moved(gap, u))
@@ -191,7 +191,7 @@ def rate_in_axes(r, n, side, u, m, rate):
     """
     if side == 1:
         return rate
-    if packed.axes_of(r, n) == contact_rows.LOCAL:
+    if packed.reference_frame(r, n) == contact_rows.LOCAL:
         return motion_sub(rate, motion_cross(u, m))
     return Motion(add(rate.linear, cross(m.angular, u.linear)), rate.angular)
 
@@ -222,7 +222,7 @@ def rates_by_velocity(r):
 
 
 @kernel
-def add_rates(r, n, axes, row, k, x, accelerated):
+def add_row_rates(r, n, axes, row, k, x, with_acceleration):
     """Add derivatives along velocity k to three rows of contact n; a batch omits public results.
 
         drow/dq = da + kd dv - d(kp err)
@@ -231,10 +231,10 @@ def add_rates(r, n, axes, row, k, x, accelerated):
     Writes DAC_DQ, DAC_DV, DAC_DA, DVC_DQ, ROW_RATES.
     """
     _, kd = packed.gains(r, n)
-    if not (accelerated and is_batch(r)):
+    if not (with_acceleration and is_batch(r)):
         add_in_axes(r, axes, matrix(r, DAC_DA), row, k, x.u)
         add_in_axes(r, axes, matrix(r, DVC_DQ), row, k, x.dv)
-    if not accelerated:
+    if not with_acceleration:
         return
     if not is_batch(r):
         add_in_axes(r, axes, matrix(r, DAC_DQ), row, k, x.da)
@@ -246,27 +246,27 @@ def add_rates(r, n, axes, row, k, x, accelerated):
 
 
 @kernel
-def add_frame_column(r, n, bodies, relative, side, i, c, accelerated):
+def add_frame_column(r, n, bodies, relative, side, i, c, with_acceleration):
     """Add column c of joint i, which moves a body, to the derivatives of contact n.
 
     Reads J, PSID, PSIDD, DADV, AXES, POSES, ERRORS; writes DAC_DQ, DAC_DV, DAC_DA, DVC_DQ,
     ROW_RATES.
     """
     k, row, (kp, _) = idx_v(r, i) + c, packed.row_start(r, n), packed.gains(r, n)
-    body = select_side(bodies, side)
+    body = select_body(bodies, side)
     x, (v, a) = body_rates(r, body, i, c), relative
     dv, da, da_dv = relative_rates(r, n, bodies, side, x)
     dv, da = rate_in_axes(r, n, side, x.u, v, dv), rate_in_axes(r, n, side, x.u, a, da)
     u, error = motion_scale(body.sign, x.u), motion_scale(0.0, x.u)
-    if accelerated and kp > 0.0:
+    if with_acceleration and kp > 0.0:
         m = motion(r, contact_rows.ERRORS, n)
         dm = rate_in_axes(r, n, side, x.u, m, pose_error_rate(r, n, side, x.u))
         error = motion_scale(-kp, dm)
     axes = rotation(r, contact_rows.AXES, n)
     linear = RowRates(u.linear, dv.linear, da.linear, da_dv.linear, error.linear)
     angular = RowRates(u.angular, dv.angular, da.angular, da_dv.angular, error.angular)
-    add_rates(r, n, axes, row, k, linear, accelerated)
-    add_rates(r, n, axes, row + 3, k, angular, accelerated)
+    add_row_rates(r, n, axes, row, k, linear, with_acceleration)
+    add_row_rates(r, n, axes, row + 3, k, angular, with_acceleration)
 
 
 # --- rows of a contact of dimension 3
@@ -283,13 +283,13 @@ def contact_point(r, n, bodies, side):
 
     Reads AXES.
     """
-    body = select_side(bodies, side)
+    body = select_body(bodies, side)
     turning = body
-    if packed.axes_of(r, n) == contact_rows.LOCAL:
+    if packed.reference_frame(r, n) == contact_rows.LOCAL:
         turning = bodies[1]
     E, v, w = rotation(r, contact_rows.AXES, n), turning.v.linear, turning.v.angular
     a = sub(add(turning.a.linear, cross(w, v)), gravity(r))
-    return Point(
+    return ContactPoint(
         body.point,
         scale(body.sign, E[:3]) + scale(body.sign, E[3:6]) + scale(body.sign, E[6:]),
         scale(2.0, body.v.linear),
@@ -299,7 +299,7 @@ def contact_point(r, n, bodies, side):
 
 
 @kernel
-def add_point_column(r, n, point, side, i, c, accelerated):
+def add_point_column(r, n, point, side, i, c, with_acceleration):
     """Add column c of joint i, which moves a body, to the derivatives of contact n of dimension 3.
 
         dv = psid + u.angular x v_t
@@ -318,52 +318,57 @@ def add_point_column(r, n, point, side, i, c, accelerated):
     da = add(da, motion_moved(p, motion_column(r, rc.PSIDD, i, c)).linear)
     da_dv = add(cross(w, point.twice_v), motion_moved(p, motion_column(r, rc.DADV, i, c)).linear)
     error = scale(kp, u)
-    if accelerated and kp > 0.0 and side == 0 and packed.axes_of(r, n) == contact_rows.LOCAL:
+    if (
+        with_acceleration
+        and kp > 0.0
+        and side == 0
+        and packed.reference_frame(r, n) == contact_rows.LOCAL
+    ):
         gap = motion(r, contact_rows.ERRORS, n).linear
         error = add(error, scale(kp, cross(w, gap)))
     k, x = idx_v(r, i) + c, RowRates(u, dv, da, da_dv, error)
-    add_rates(r, n, point.axes, packed.row_start(r, n), k, x, accelerated)
+    add_row_rates(r, n, point.axes, packed.row_start(r, n), k, x, with_acceleration)
 
 
 @kernel
-def add_columns(r, n, bodies, side, accelerated):
+def add_body_columns(r, n, bodies, side, with_acceleration):
     """Add the columns of all joints that move a body to the derivatives of contact n.
 
     Reads J, PSID, PSIDD, DADV, AXES, POSES, ERRORS; writes DAC_DQ, DAC_DV, DAC_DA, DVC_DQ,
     ROW_RATES.
     """
     relative, point = relative_motion(r, n, bodies), contact_point(r, n, bodies, side)
-    i = select_side(bodies, side).joint
+    i = select_body(bodies, side).joint
     while i > 0:
         for c in range(ncolumns(r, i)):
             if packed.is_point(r, n):
-                add_point_column(r, n, point, side, i, c, accelerated)
+                add_point_column(r, n, point, side, i, c, with_acceleration)
             else:
-                add_frame_column(r, n, bodies, relative, side, i, c, accelerated)
+                add_frame_column(r, n, bodies, relative, side, i, c, with_acceleration)
         i = parent(r, i)
 
 
 @kernel
-def differentiate_contacts(r, accelerated):
+def differentiate_contacts(r, with_acceleration):
     """Differentiate the rows of all contacts; without acceleration, only dvc_dq and dac_da.
 
     Needs the columns of rnea_columns.py.
 
-    Writes DAC_DQ, DAC_DV, DAC_DA, DVC_DQ; calls contact_bodies, add_columns.
+    Writes DAC_DQ, DAC_DV, DAC_DA, DVC_DQ; calls contact_bodies, add_body_columns.
     """
     count = nconstraints(r) * nv(r)
-    if not (accelerated and is_batch(r)):
+    if not (with_acceleration and is_batch(r)):
         clear_entries(r, DAC_DA, count)
         clear_entries(r, DVC_DQ, count)
-    if accelerated:
+    if with_acceleration:
         clear_entries(r, ROW_RATES, 2 * count)
         if not is_batch(r):
             clear_entries(r, DAC_DQ, count)
             clear_entries(r, DAC_DV, count)
     for n in range(packed.ncontacts(r)):
         bodies = contact_bodies(r, n)
-        add_columns(r, n, bodies, 0, accelerated)
-        add_columns(r, n, bodies, 1, accelerated)
+        add_body_columns(r, n, bodies, 0, with_acceleration)
+        add_body_columns(r, n, bodies, 1, with_acceleration)
 
 
 # --- J' lambda
@@ -403,7 +408,7 @@ def force_rate(r, n, moving_side, side, u, f):
     if moving_side == 0:
         rate = (
             moving
-            if packed.axes_of(r, n) == contact_rows.LOCAL
+            if packed.reference_frame(r, n) == contact_rows.LOCAL
             else Force(zero, cross(u.linear, f.linear))
         )
     if side == 0:
@@ -440,7 +445,7 @@ def subtract_force_rates(r, n, bodies, side, f, target):
 
     Reads J; writes target.
     """
-    body, A = select_side(bodies, side), matrix(r, target)
+    body, A = select_body(bodies, side), matrix(r, target)
     i = body.joint
     while i > 0:
         for c in range(ncolumns(r, i)):
@@ -459,7 +464,7 @@ def differentiate_forces(r, forces, target):
     Reads POSITION, OV, OA_GF, J, AXES, ARMS, forces; writes target.
     """
     for n in range(packed.ncontacts(r)):
-        if packed.body(r, n, 1) > 0 or packed.axes_of(r, n) != contact_rows.LOCAL:
+        if packed.contact_joint(r, n, 1) > 0 or packed.reference_frame(r, n) != contact_rows.LOCAL:
             bodies, f = contact_bodies(r, n), contact_force(r, n, forces)
             subtract_force_rates(r, n, bodies, 0, f, target)
             subtract_force_rates(r, n, bodies, 1, f, target)
@@ -473,9 +478,9 @@ def move_force_rates(r, n, forces, target):
 
     Reads POSITION, J, ARMS, forces; writes target.
     """
-    start, i, A = packed.row_start(r, n), packed.body(r, n, 0), matrix(r, target)
+    start, i, A = packed.row_start(r, n), packed.contact_joint(r, n, 0), matrix(r, target)
     f = (entry(r, forces, start), entry(r, forces, start + 1), entry(r, forces, start + 2))
-    p = add(position(r, i), contact_rows.arm(r, n, 0))
+    p = add(position(r, i), contact_rows.force_arm(r, n, 0))
     while i > 0:
         for c in range(ncolumns(r, i)):
             m = cross(motion_moved(p, motion_column(r, J, i, c)).linear, f)
@@ -493,7 +498,7 @@ def rates_to_origin(r, forces, target):
     Reads POSITION, J, ARMS, POINTS, forces; writes target.
     """
     for j in range(nv(r)):
-        contact_rows.move_column_to_origin(r, contact_rows.FORCES, matrix(r, target), j)
+        contact_rows.move_column_to_origin(r, contact_rows.MOMENT_ROWS, matrix(r, target), j)
     for n in range(packed.ncontacts(r)):
         if packed.is_at_origin(r, n):
             move_force_rates(r, n, forces, target)
@@ -507,9 +512,9 @@ def subtract_contact_force(r, n, side, f, target):
 
     Reads POSITION, ARMS; writes target.
     """
-    i = packed.body(r, n, side)
+    i = packed.contact_joint(r, n, side)
     if i > 0:
-        p = add(position(r, i), contact_rows.arm(r, n, side))
+        p = add(position(r, i), contact_rows.force_arm(r, n, side))
         add_to_force(r, target, i, force_moved(p, force_scale(-1.0 if side == 0 else 1.0, f)))
 
 

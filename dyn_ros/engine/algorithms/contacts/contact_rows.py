@@ -14,7 +14,7 @@ from collections import namedtuple
 from ...kernel.vocabulary import *
 from ...model.frames import ReferenceFrame
 from ..constrained import constraint_forces as cf
-from ..constrained.semidefinite import WIDTH, absolute, clear_rows
+from ..constrained.semidefinite import WIDTH, clear_rows
 from ..dynamics.aba import DINV, LINK_ACCELERATION
 from ..kinematics import root_axes as ra
 from . import packed_contacts as packed
@@ -29,8 +29,9 @@ MIN_RELIABLE_DIAGONAL = 1e-12
 """A smaller diagonal entry of J M^-1 J', relative to the trace of D^-1, may be a rounding error."""
 SQUARED_ROUNDING_ERROR = 1e-24
 """The square of a rounding error of J, relative to its entries without cancellation."""
-FORCES, MOTIONS = 3, 0
-"""First of the three rows that depend on the point of reference: moment, linear velocity."""
+MOMENT_ROWS, LINEAR_ROWS = 3, 0
+"""First of the three rows of a contact that depend on the point of reference: the moment of a
+force, the linear velocity of a motion."""
 
 BodyPair = namedtuple("BodyPair", "first second")
 """Motions of both bodies of a contact."""
@@ -64,8 +65,8 @@ def contact_frame(r, n, side):
 
     Reads ROTATION.
     """
-    X = packed.body_placement(r, n, side)
-    R = rotation(r, ra.ROTATION, packed.body(r, n, side))
+    X = packed.contact_placement(r, n, side)
+    R = rotation(r, ra.ROTATION, packed.contact_joint(r, n, side))
     return SE3(product(R, X.rotation), rotate(R, X.translation))
 
 
@@ -78,7 +79,8 @@ def store_arms(r, n, t1, t2):
     Reads ROTATION, FROM_PARENT; writes ARMS.
     """
     if not packed.is_point(r, n):
-        t2 = add(t1, relative_position(r, packed.body(r, n, 1), packed.body(r, n, 0)))
+        i, j = packed.contact_joint(r, n, 0), packed.contact_joint(r, n, 1)
+        t2 = add(t1, relative_position(r, j, i))
     set_vector(r, ARMS, 2 * n, t1)
     set_vector(r, ARMS, 2 * n + 1, t2)
 
@@ -91,12 +93,13 @@ def place_contact(r, n):
     """
     X1, X2 = contact_frame(r, n, 0), contact_frame(r, n, 1)
     axes = X1.rotation
-    if packed.axes_of(r, n) != LOCAL:
+    if packed.reference_frame(r, n) != LOCAL:
         axes = lift9((1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), axes[0])
     set_rotation(r, AXES, n, axes)
     store_arms(r, n, X1.translation, X2.translation)
     if packed.is_at_origin(r, n):
-        set_vector(r, POINTS, n, add(relative_position(r, 0, packed.body(r, n, 0)), X1.translation))
+        p = relative_position(r, 0, packed.contact_joint(r, n, 0))
+        set_vector(r, POINTS, n, add(p, X1.translation))
 
 
 @kernel
@@ -107,7 +110,7 @@ def store_poses(r, n):
     """
     X1, X2, poses = contact_frame(r, n, 0), contact_frame(r, n, 1), matrix_row(r, POSES, n, 7, 3)
     gap = add(
-        relative_position(r, packed.body(r, n, 0), packed.body(r, n, 1)),
+        relative_position(r, packed.contact_joint(r, n, 0), packed.contact_joint(r, n, 1)),
         sub(X2.translation, X1.translation),
     )
     set_elements9(r, poses, 0, 0, X1.rotation)
@@ -116,7 +119,7 @@ def store_poses(r, n):
 
 
 @kernel
-def orientation(r, n, side):
+def contact_orientation(r, n, side):
     """Return the rotation of c1 (side 0) or c2 (side 1) of contact n, after ``store_poses``.
 
     Reads POSES.
@@ -131,7 +134,7 @@ def relative_origin(r, n):
 
 
 @kernel
-def arm(r, n, side):
+def force_arm(r, n, side):
     """Return the vector from the origin of a body's joint to the point where unit forces act on it.
 
     Reads ARMS.
@@ -163,7 +166,7 @@ def place_unit_forces(r, n, side, sign):
 
     Reads AXES, ARMS; writes UNIT_FORCES.
     """
-    p = arm(r, n, side)
+    p = force_arm(r, n, side)
     for k in range(packed.row_start(r, n), packed.row_stop(r, n)):
         f = force_moved(p, row_force(r, n, k - packed.row_start(r, n)))
         cf.store_unit_force(r, k, force_scale(sign, f))
@@ -180,14 +183,15 @@ def contact_velocities(r, n):
 
     Reads BODY_VELOCITY, ARMS.
     """
+    i, j = packed.contact_joint(r, n, 0), packed.contact_joint(r, n, 1)
     return BodyPair(
-        motion_moved(arm(r, n, 0), motion(r, ra.BODY_VELOCITY, packed.body(r, n, 0))),
-        motion_moved(arm(r, n, 1), motion(r, ra.BODY_VELOCITY, packed.body(r, n, 1))),
+        motion_moved(force_arm(r, n, 0), motion(r, ra.BODY_VELOCITY, i)),
+        motion_moved(force_arm(r, n, 1), motion(r, ra.BODY_VELOCITY, j)),
     )
 
 
 @kernel
-def drift(r, n, v):
+def contact_drift(r, n, v):
     """Return the drift of contact n: the rate of its velocity minus the spatial acceleration.
 
         dimension 3: w_1 x v_1 - w_2 x v_2
@@ -202,7 +206,7 @@ def drift(r, n, v):
             sub(cross(v1.angular, v1.linear), cross(v2.angular, v2.linear)),
             zero3(v1.linear[0]),
         )
-    if packed.axes_of(r, n) == LOCAL:
+    if packed.reference_frame(r, n) == LOCAL:
         return motion_cross(v1, v2)
     return Motion(zero3(v1.linear[0]), zero3(v1.linear[0]))
 
@@ -218,13 +222,13 @@ def pose_error(r, n):
     gap = relative_origin(r, n)
     if packed.is_point(r, n):
         return Motion(gap, zero3(gap[0]))
-    R1, R2 = orientation(r, n, 0), orientation(r, n, 1)
+    R1, R2 = contact_orientation(r, n, 0), contact_orientation(r, n, 1)
     m = log6(SE3(product(transposed(R1), R2), rotate_inverse(R1, gap)))
     return motion_rotated(R1, m)
 
 
 @kernel
-def stabilization(r, n, v):
+def stabilizing_acceleration(r, n, v):
     """Return the acceleration that stabilizes contact n, for velocities v of both bodies.
 
         a = kp err - kd (v_1 - v_2)         Baumgarte (1972)
@@ -242,26 +246,27 @@ def stabilization(r, n, v):
 
 
 @kernel
-def set_excess(r, n):
-    """Set the excess of contact n to minus the acceleration that the constraint demands.
+def set_contact_residual(r, n):
+    """Set the constraint residual of contact n to its part without accelerations of bodies.
 
-        b_k = -f_k . (kp err - kd v - drift)
+        b_k = f_k . (drift - (kp err - kd v))
 
     Accelerations of bodies include minus gravity, as the root's. If a body is the world, the
     acceleration of the root is added here.
 
-    Reads ROTATION, FROM_PARENT, BODY_VELOCITY, LINK_ACCELERATION, AXES, ARMS; writes EXCESS, POSES,
-    ERRORS.
+    Reads ROTATION, FROM_PARENT, BODY_VELOCITY, LINK_ACCELERATION, AXES, ARMS; writes
+    CONSTRAINT_RESIDUAL, POSES, ERRORS.
     """
     v = contact_velocities(r, n)
-    a = motion_sub(stabilization(r, n, v), drift(r, n, v))
+    a = motion_sub(stabilizing_acceleration(r, n, v), contact_drift(r, n, v))
     root = motion(r, LINK_ACCELERATION, 0)
-    if packed.body(r, n, 1) == 0:
+    if packed.contact_joint(r, n, 1) == 0:
         a = motion_add(a, root)
-    if packed.body(r, n, 0) == 0:
+    if packed.contact_joint(r, n, 0) == 0:
         a = motion_sub(a, root)
     for k in range(packed.row_start(r, n), packed.row_stop(r, n)):
-        set_entry(r, cf.EXCESS, k, -power(row_force(r, n, k - packed.row_start(r, n)), a))
+        f = row_force(r, n, k - packed.row_start(r, n))
+        set_entry(r, cf.CONSTRAINT_RESIDUAL, k, -power(f, a))
 
 
 # --- rows and the matrix J M^-1 J'
@@ -281,89 +286,93 @@ def common_joint(r, i, j):
 @kernel
 def trunk_joint(r):
     """Return the last joint that moves all bodies in contact, or 0."""
-    joint = max(packed.body(r, 0, 0), packed.body(r, 0, 1))
+    joint = max(packed.contact_joint(r, 0, 0), packed.contact_joint(r, 0, 1))
     for n in range(packed.ncontacts(r)):
-        for i in (packed.body(r, n, 0), packed.body(r, n, 1)):
+        for i in (packed.contact_joint(r, n, 0), packed.contact_joint(r, n, 1)):
             if i > 0:
                 joint = common_joint(r, joint, i)
     return joint
 
 
 @kernel
-def propagate_body(r, n, side, sign, end, eliminating, moving):
+def propagate_body(r, n, side, sign, end, with_elimination, with_bias):
     """Propagate the unit forces of contact n from one of its bodies to joint ``end``.
 
     Reads FROM_PARENT, COLUMNS, LINK_ACCELERATION, BIAS, U, DINV, AXES, ARMS; writes UNIT_FORCES,
-    TRUNK_FORCES, ELIMINATED, EXCESS.
+    TRUNK_FORCES, JACOBIAN_TRANSPOSE, CONSTRAINT_RESIDUAL.
     """
-    i, start, stop = packed.body(r, n, side), packed.row_start(r, n), packed.row_stop(r, n)
+    i, start, stop = packed.contact_joint(r, n, side), packed.row_start(r, n), packed.row_stop(r, n)
     if i > 0:
         place_unit_forces(r, n, side, sign)
-        cf.propagate(r, cf.UNIT_FORCES, i, end, start, stop, eliminating, moving)
+        cf.propagate_forces(r, cf.UNIT_FORCES, i, end, start, stop, with_elimination, with_bias)
 
 
 @kernel
-def propagate_bodies(r, n, end, eliminating, moving):
+def propagate_bodies(r, n, end, with_elimination, with_bias):
     """Propagate the unit forces of contact n from both bodies to joint ``end``.
 
     Reads FROM_PARENT, COLUMNS, LINK_ACCELERATION, BIAS, U, DINV, AXES, ARMS; writes UNIT_FORCES,
-    TRUNK_FORCES, ELIMINATED, EXCESS.
+    TRUNK_FORCES, JACOBIAN_TRANSPOSE, CONSTRAINT_RESIDUAL.
     """
-    propagate_body(r, n, 0, 1.0, end, eliminating, moving)
-    propagate_body(r, n, 1, -1.0, end, eliminating, moving)
+    propagate_body(r, n, 0, 1.0, end, with_elimination, with_bias)
+    propagate_body(r, n, 1, -1.0, end, with_elimination, with_bias)
 
 
 @kernel
-def propagate_contact(r, n, moving):
+def propagate_contact(r, n, with_bias):
     """Compute J' of contact n; unit forces of dimension 6 on two bodies cancel at a common joint.
 
         J_kj = S_j' f_k
 
     Reads FROM_PARENT, COLUMNS, LINK_ACCELERATION, BIAS, U, DINV, AXES, ARMS; writes UNIT_FORCES,
-    TRUNK_FORCES, ELIMINATED, EXCESS.
+    TRUNK_FORCES, JACOBIAN_TRANSPOSE, CONSTRAINT_RESIDUAL.
     """
     end = 0
     if not packed.is_point(r, n):
-        end = common_joint(r, packed.body(r, n, 0), packed.body(r, n, 1))
-    propagate_bodies(r, n, end, False, moving)
+        end = common_joint(r, packed.contact_joint(r, n, 0), packed.contact_joint(r, n, 1))
+    propagate_bodies(r, n, end, with_elimination=False, with_bias=with_bias)
 
 
 @kernel
-def propagate_contacts(r, eliminating, moving):
-    """Compute J', or U^-1 J' if eliminating; if moving, also the excess of the bias acceleration.
+def propagate_contacts(r, with_elimination, with_bias):
+    """Compute J', or L^-T J' with elimination; with bias, also the constraint residual.
 
-        b = J c + drift - (kp err - kd v)   with c the bias accelerations
+        b = J c + drift - (kp err - kd v)   c: the bias accelerations, as if qdd were 0
 
-    Calls place_contact, propagate, set_excess, propagate_bodies, propagate_contact.
+    Calls place_contact, propagate_forces, set_contact_residual, propagate_bodies,
+    propagate_contact.
     """
-    cf.clear_eliminated(r)
+    cf.clear_jacobian(r)
     clear_rows(r, 6, nconstraints(r), cf.TRUNK_FORCES)
-    end = trunk_joint(r) if eliminating else 0
+    end = trunk_joint(r) if with_elimination else 0
     for n in range(packed.ncontacts(r)):
         place_contact(r, n)
-        if moving:
-            set_excess(r, n)
-        if eliminating:
-            propagate_bodies(r, n, end, True, moving)
+        if with_bias:
+            set_contact_residual(r, n)
+        if with_elimination:
+            propagate_bodies(r, n, end, with_elimination=True, with_bias=with_bias)
         else:
-            propagate_contact(r, n, moving)
+            propagate_contact(r, n, with_bias)
     if end > 0:
-        cf.propagate(r, cf.TRUNK_FORCES, end, 0, 0, nconstraints(r), True, moving)
+        m = nconstraints(r)
+        cf.propagate_forces(
+            r, cf.TRUNK_FORCES, end, 0, 0, m, with_elimination=True, with_bias=with_bias
+        )
 
 
 @kernel
-def move_column_to_origin(r, vectors, A, j):
+def move_column_to_origin(r, dependent_rows, A, j):
     """Move column j of A, with a number for each row of contacts, to the world's origin in WORLD.
 
-        n = n + p x f                       if vectors is FORCES
-        v = v + p x w                       if vectors is MOTIONS
+        n = n + p x f                       column of forces, dependent_rows: MOMENT_ROWS
+        v = v + p x w                       column of motions, dependent_rows: LINEAR_ROWS
 
     Reads POINTS; writes A.
     """
     for n in range(packed.ncontacts(r)):
         if packed.is_at_origin(r, n):
             k = packed.row_start(r, n)
-            fixed, changed = k + (3 - vectors), k + vectors
+            fixed, changed = k + (3 - dependent_rows), k + dependent_rows
             x = (element(r, A, fixed, j), element(r, A, fixed + 1, j), element(r, A, fixed + 2, j))
             m = cross(vector(r, POINTS, n), x)
             for c in range(3):
@@ -371,16 +380,16 @@ def move_column_to_origin(r, vectors, A, j):
 
 
 @kernel
-def move_entries_to_origin(r, vectors, target):
+def move_entries_to_origin(r, dependent_rows, target):
     """Move a field, with a number for each row of contacts, to the world's origin in WORLD.
 
     Reads POINTS; writes target.
     """
-    move_column_to_origin(r, vectors, matrix_of_width(r, target, 1), 0)
+    move_column_to_origin(r, dependent_rows, matrix_of_width(r, target, 1), 0)
 
 
 @kernel
-def row_size(r, i, lever, weights):
+def row_square_bound(r, i, lever, weights):
     """Return the largest weighted square of a row at a lever on joint i, without cancellation.
 
         sum of |W_j| (|v_j|^2 + |w_j|^2 (1 + |lever| + d_j)^2)
@@ -396,7 +405,7 @@ def row_size(r, i, lever, weights):
         for c in range(ncolumns(r, i)):
             S = ra.subspace_column(r, i, c)
             square = dot(S.linear, S.linear) + dot(S.angular, S.angular) * (reach * reach)
-            total = total + absolute(entry(r, weights, idx_v(r, i) + c)) * square
+            total = total + fabs(entry(r, weights, idx_v(r, i) + c)) * square
         p = ra.from_parent(r, i)
         reach = reach + sqrt(dot(p, p))
         i = parent(r, i)
@@ -423,9 +432,9 @@ def drop_contact_rows(r, n, C, weights):
 
     Reads FROM_PARENT, COLUMNS, ARMS, weights; writes C.
     """
-    size = row_size(r, packed.body(r, n, 0), arm(r, n, 0), weights) + row_size(
-        r, packed.body(r, n, 1), arm(r, n, 1), weights
-    )
+    size_1 = row_square_bound(r, packed.contact_joint(r, n, 0), force_arm(r, n, 0), weights)
+    size_2 = row_square_bound(r, packed.contact_joint(r, n, 1), force_arm(r, n, 1), weights)
+    size = size_1 + size_2
     for k in range(packed.row_start(r, n), packed.row_stop(r, n)):
         drop_row(r, C, k, nconstraints(r), size)
 
@@ -447,7 +456,7 @@ def drop_rounding_errors(r, C, weights):
     """
     scale = lift(0.0, entry(r, weights, 0))
     for j in range(nv(r)):
-        scale = scale + absolute(entry(r, weights, j))
+        scale = scale + fabs(entry(r, weights, j))
     for n in range(packed.ncontacts(r)):
         if not rows_are_reliable(r, n, C, MIN_RELIABLE_DIAGONAL * scale):
             drop_contact_rows(r, n, C, weights)
@@ -456,7 +465,7 @@ def drop_rounding_errors(r, C, weights):
 @kernel
 def branch_velocities(r, n):
     """Return the first velocities of the paths from the bodies of contact n to the root, or -1."""
-    first, second = packed.body(r, n, 0), packed.body(r, n, 1)
+    first, second = packed.contact_joint(r, n, 0), packed.contact_joint(r, n, 1)
     return (
         cf.last_velocity(r, first) if first > 0 else -1,
         cf.last_velocity(r, second) if second > 0 else -1,
@@ -465,14 +474,14 @@ def branch_velocities(r, n):
 
 @kernel
 def couple_contacts(r):
-    """Compute J M^-1 J' from U^-1 J', with rows cleared that are rounding errors.
+    """Compute J M^-1 J' from L^-T J', with rows cleared that are rounding errors.
 
-        J M^-1 J' = R' R,  R = D^-1/2 U^-1 J'
+        J M^-1 J' = R' R,  R = D^-1/2 L^-T J'
 
-    Reads FROM_PARENT, COLUMNS, DINV, ELIMINATED, ARMS; writes SCALED_JACOBIAN, COUPLING.
+    Reads FROM_PARENT, COLUMNS, DINV, JACOBIAN_TRANSPOSE, ARMS; writes SCALED_JACOBIAN, COUPLING.
     """
-    cf.scale_eliminated(r)
+    cf.scale_jacobian(r)
     for n in range(packed.ncontacts(r)):
         first, second = branch_velocities(r, n)
-        cf.couple(r, packed.row_start(r, n), packed.row_stop(r, n), first, second)
+        cf.compute_coupling_rows(r, packed.row_start(r, n), packed.row_stop(r, n), first, second)
     drop_rounding_errors(r, matrix_of_width(r, cf.COUPLING, WIDTH), DINV)

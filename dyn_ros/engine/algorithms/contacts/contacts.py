@@ -18,7 +18,7 @@ from ...model.frames import ReferenceFrame
 from ...spatial.se3 import SE3
 
 RANK, RESIDUAL, ITERATIONS = range(3)
-"""Numbers of the field SOLUTION."""
+"""Indices of the field SOLUTION in packed_contacts.py."""
 
 Dimension: TypeAlias = Literal[3, 6]
 
@@ -168,7 +168,7 @@ def _require_frame(name: str, value: object) -> None:
 
 
 def _as_placement(name: str, value: ArrayLike | SE3 | None) -> SE3:
-    """Return an argument as SE3; the identity if it is None."""
+    """Return a placement as SE3, the identity for None; raise a ValueError if it is not one."""
     if value is None:
         return SE3.identity()
     if isinstance(value, SE3):

@@ -17,15 +17,15 @@ from ..dynamics.aba import eliminate_joints
 from ..dynamics.cholesky import factor_inertia_matrix
 from ..dynamics.crba import crba_kernel, place_bodies
 from .contact_rows import (
-    FORCES,
-    MOTIONS,
+    LINEAR_ROWS,
+    MOMENT_ROWS,
     couple_contacts,
     move_column_to_origin,
     propagate_contacts,
 )
 from .contacts import Contact
-from .force_system import TOLERANCE
-from .packed_contacts import CONTACTS, ROWS, any_at_origin, damping, pack_contacts
+from .force_system import EIGENVALUE_TOLERANCE
+from .packed_contacts import CONTACT_ROWS, CONTACTS, any_at_origin, contact_damping, pack_contacts
 
 CONTACT_JACOBIAN = field(
     "contact_jacobian",
@@ -56,9 +56,9 @@ PADDED_MATRIX = field("_padded_matrix", (MAX_CONSTRAINTS, cf.WIDTH))  # an inver
 def store_jacobian(r, target):
     """Set a field to J, whose transpose ``propagate_contacts`` has computed.
 
-    Reads ELIMINATED; writes target.
+    Reads JACOBIAN_TRANSPOSE; writes target.
     """
-    J, J_transpose = matrix(r, target), matrix_of_width(r, cf.ELIMINATED, cf.WIDTH)
+    J, J_transpose = matrix(r, target), matrix_of_width(r, cf.JACOBIAN_TRANSPOSE, cf.WIDTH)
     for k in range(nconstraints(r)):
         for j in range(nv(r)):
             set_element(r, J, k, j, element(r, J_transpose, j, k))
@@ -71,39 +71,39 @@ def contact_jacobian_kernel(r):
     Reads Q; writes CONTACT_JACOBIAN; calls place_bodies, propagate_contacts.
     """
     place_bodies(r)
-    propagate_contacts(r, False, False)
+    propagate_contacts(r, with_elimination=False, with_bias=False)
     store_jacobian(r, CONTACT_JACOBIAN)
     for j in range(nv(r)):
-        move_column_to_origin(r, MOTIONS, matrix(r, CONTACT_JACOBIAN), j)
+        move_column_to_origin(r, LINEAR_ROWS, matrix(r, CONTACT_JACOBIAN), j)
 
 
 @kernel
 def eliminate_contacts(r):
-    """Compute D and U^-1 J' at rest by elimination along the tree.
+    """Compute D and L^-T J' at rest by elimination along the tree.
 
-        M = U D U'
+        M = L' D L
 
     Reads Q; calls place_bodies, eliminate_joints, propagate_contacts.
     """
     place_bodies(r)
     eliminate_joints(r)
-    propagate_contacts(r, True, False)
+    propagate_contacts(r, with_elimination=True, with_bias=False)
 
 
 @kernel
 def eliminate_contacts_coupled(r):
-    """Compute D and U^-1 J' from the factor of M, if mimic joints couple branches.
+    """Compute D and L^-T J' from the factor of M, if mimic joints couple branches.
 
-        M = U D U'
+        M = L' D L
 
     Reads Q; writes M, DINV; calls crba_kernel, factor_inertia_matrix, propagate_contacts,
-    eliminate_columns.
+    eliminate_jacobian.
     """
     crba_kernel(r)
     factor_inertia_matrix(r)
     cf.store_pivots(r)
-    propagate_contacts(r, False, False)
-    cf.eliminate_columns(r)
+    propagate_contacts(r, with_elimination=False, with_bias=False)
+    cf.eliminate_jacobian(r)
 
 
 @kernel
@@ -126,7 +126,7 @@ def remove_padding(r, source, target):
 
 
 @kernel
-def matrix_to_origin(r, vectors, target):
+def matrix_to_origin(r, dependent_rows, target):
     """Move the columns and rows of an m x m matrix in a field to the world's origin, in WORLD.
 
         A = X A X'
@@ -137,41 +137,42 @@ def matrix_to_origin(r, vectors, target):
     A = matrix_of_width(r, target, m)
     if any_at_origin(r):
         for k in range(m):
-            move_column_to_origin(r, vectors, A, k)
+            move_column_to_origin(r, dependent_rows, A, k)
         for k in range(m):
-            move_column_to_origin(r, vectors, transpose(A), k)
+            move_column_to_origin(r, dependent_rows, transpose(A), k)
 
 
 @kernel
-def damp(r):
+def add_damping(r):
     """Add the damping to the diagonal, G = J M^-1 J' + mu I. Writes COUPLING."""
     G = matrix_of_width(r, cf.COUPLING, cf.WIDTH)
     for k in range(nconstraints(r)):
-        add_to_element(r, G, k, k, damping(r))
+        add_to_element(r, G, k, k, contact_damping(r))
 
 
 @kernel
 def compute_delassus(r):
     """Compute the Delassus matrix with the damping, after ``eliminate_contacts``.
 
-        G = (U^-1 J')' D^-1 (U^-1 J') + mu I
+        G = (L^-T J')' D^-1 (L^-T J') + mu I
 
-    Reads FROM_PARENT, COLUMNS, DINV, ELIMINATED, ARMS, POINTS; writes SCALED_JACOBIAN, COUPLING,
-    DELASSUS.
+    Reads FROM_PARENT, COLUMNS, DINV, JACOBIAN_TRANSPOSE, ARMS, POINTS; writes SCALED_JACOBIAN,
+    COUPLING, DELASSUS.
     """
     couple_contacts(r)
-    damp(r)
+    add_damping(r)
     remove_padding(r, cf.COUPLING, DELASSUS)
-    matrix_to_origin(r, MOTIONS, DELASSUS)
+    matrix_to_origin(r, LINEAR_ROWS, DELASSUS)
 
 
 @kernel
 def invert_coupling(r, target):
-    """Set a field to (J M^-1 J' + mu I)^-1, after ``damp``; to the pseudoinverse if it is singular.
+    """Set a field to (J M^-1 J' + mu I)^-1, or to the pseudoinverse, after ``add_damping``.
 
-    Reads COUPLING; writes FACTOR, FACTOR_INVERSE, PIVOTS, RIGHT, WEIGHTS, PADDED_MATRIX, target.
+    Reads COUPLING; writes FACTOR, FACTOR_INVERSE, INVERSE_PIVOTS, RIGHT_SIDE, TRACE_WEIGHTS,
+    PADDED_MATRIX, target.
     """
-    invert_semidefinite(r, nconstraints(r), cf.COUPLING, 0.0, TOLERANCE, PADDED_MATRIX)
+    invert_semidefinite(r, nconstraints(r), cf.COUPLING, 0.0, EIGENVALUE_TOLERANCE, PADDED_MATRIX)
     remove_padding(r, PADDED_MATRIX, target)
 
 
@@ -183,25 +184,28 @@ def invert_delassus(r):
     """
     compute_delassus(r)
     invert_coupling(r, DELASSUS_INVERSE)
-    matrix_to_origin(r, FORCES, DELASSUS_INVERSE)
+    matrix_to_origin(r, MOMENT_ROWS, DELASSUS_INVERSE)
 
 
 @kernel
 def factor_delassus(r):
     """Compute the Cholesky factor of the Delassus matrix, L L' = J M^-1 J' + mu I.
 
-    Reads FROM_PARENT, COLUMNS, DINV, ELIMINATED, ARMS, POINTS; writes SCALED_JACOBIAN, COUPLING,
-    DELASSUS, DELASSUS_CHOLESKY, PADDED_MATRIX.
+    Reads FROM_PARENT, COLUMNS, DINV, JACOBIAN_TRANSPOSE, ARMS, POINTS; writes SCALED_JACOBIAN,
+    COUPLING, DELASSUS, DELASSUS_CHOLESKY, PADDED_MATRIX.
     """
     compute_delassus(r)
     m = nconstraints(r)
     copy_matrix(r, matrix_of_width(r, DELASSUS, m), matrix_of_width(r, cf.COUPLING, cf.WIDTH))
-    factor_cholesky(r, m, cf.COUPLING, PADDED_MATRIX, TOLERANCE)
+    factor_cholesky(r, m, cf.COUPLING, PADDED_MATRIX, EIGENVALUE_TOLERANCE)
     remove_padding(r, PADDED_MATRIX, DELASSUS_CHOLESKY)
 
 
 @algorithm(
-    contact_jacobian_kernel, inputs=(Q, ROWS), results=(CONTACT_JACOBIAN,), options=(CONTACTS,)
+    contact_jacobian_kernel,
+    inputs=(Q, CONTACT_ROWS),
+    results=(CONTACT_JACOBIAN,),
+    options=(CONTACTS,),
 )
 def contact_jacobian(
     model: Model, data: Data, q: ArrayLike, contacts: Sequence[Contact], *, threads: int = 1
@@ -222,7 +226,7 @@ def contact_jacobian(
 
 @algorithm(
     sequence(eliminate_contacts, compute_delassus),
-    inputs=(Q, ROWS),
+    inputs=(Q, CONTACT_ROWS),
     results=(DELASSUS,),
     options=(CONTACTS,),
     coupled=sequence(eliminate_contacts_coupled, compute_delassus),
@@ -255,7 +259,7 @@ def delassus_matrix(
 
 @algorithm(
     sequence(eliminate_contacts, invert_delassus),
-    inputs=(Q, ROWS),
+    inputs=(Q, CONTACT_ROWS),
     results=(DELASSUS_INVERSE,),
     also_writes=(DELASSUS,),
     options=(CONTACTS,),
@@ -286,7 +290,7 @@ def delassus_inverse(
 
 @algorithm(
     sequence(eliminate_contacts, factor_delassus),
-    inputs=(Q, ROWS),
+    inputs=(Q, CONTACT_ROWS),
     results=(DELASSUS_CHOLESKY,),
     also_writes=(DELASSUS,),
     options=(CONTACTS,),

@@ -27,7 +27,7 @@ from . import contact_response, contact_row_derivatives, contact_rows, minv_fact
 from . import packed_contacts as packed
 from .contacts import Contact, ContactForces
 from .force_system import solve_forces
-from .packed_contacts import CONTACTS, ROWS, SOLUTION, pack_contacts
+from .packed_contacts import CONTACT_ROWS, CONTACTS, SOLUTION, pack_contacts
 
 DQ_AFTER = field("dq_after", ("nv",), "Velocity after an impact [rad/s, m/s].")
 IMPULSE_C = field(
@@ -64,35 +64,35 @@ PREVIOUS_IMPULSE = field("_previous_impulse", ("constraints",))
 
 
 @kernel
-def set_impact_excess(r):
-    """Set the excess to the change of velocity that the contacts lack before the impulses.
+def set_impact_residual(r):
+    """Set the constraint residual to the velocity that the impulses have to remove.
 
         b = (1 + e) J v
 
-    Reads BODY_VELOCITY, AXES, ARMS; writes EXCESS.
+    Reads BODY_VELOCITY, AXES, ARMS; writes CONSTRAINT_RESIDUAL.
     """
     for n in range(packed.ncontacts(r)):
         v = contact_rows.contact_velocities(r, n)
         m = motion_sub(v.first, v.second)
         for k in range(packed.row_start(r, n), packed.row_stop(r, n)):
             f = contact_rows.row_force(r, n, k - packed.row_start(r, n))
-            excess = (1.0 + packed.setting(r, packed.RESTITUTION)) * power(f, m)
-            set_entry(r, cf.EXCESS, k, excess)
+            residual = (1.0 + packed.float_setting(r, packed.RESTITUTION)) * power(f, m)
+            set_entry(r, cf.CONSTRAINT_RESIDUAL, k, residual)
 
 
 @kernel
 def solve_impact(r, torques):
-    """Compute the impulses from U^-1 J', and set the field ``torques`` to U^-1 J' impulse.
+    """Compute the impulses from L^-T J', and set the field ``torques`` to L^-T J' impulse.
 
         J M^-1 J' impulse = -(1 + e) J v
 
-    Writes IMPULSE_C, PREVIOUS_IMPULSE, torques; calls couple_contacts, set_impact_excess,
+    Writes IMPULSE_C, PREVIOUS_IMPULSE, torques; calls couple_contacts, set_impact_residual,
     solve_forces.
     """
     contact_rows.couple_contacts(r)
-    set_impact_excess(r)
+    set_impact_residual(r)
     solve_forces(r, IMPULSE_C, PREVIOUS_IMPULSE)
-    cf.eliminated_times(r, IMPULSE_C, torques, 1.0)
+    cf.eliminated_jacobian_times(r, IMPULSE_C, torques, 1.0)
 
 
 @kernel
@@ -126,7 +126,7 @@ def solve_impulses(r):
     """
     place_moving_robot(r)
     aba.eliminate_joints(r)
-    contact_rows.propagate_contacts(r, True, False)
+    contact_rows.propagate_contacts(r, with_elimination=True, with_bias=False)
     solve_impact(r, aba.BIAS_TORQUE)
     for i in range(njoints(r) + 1):
         clear_row(r, aba.BIAS, i, 6)
@@ -142,14 +142,14 @@ def solve_impulses_coupled(r):
         v_after = v + M^-1 J' impulse
 
     Reads Q, V; writes M, DDQ, DINV, DQ_AFTER, IMPULSE_C; calls crba_kernel, factor_inertia_matrix,
-    place_moving_robot, propagate_contacts, eliminate_columns, solve_impact, add_velocity_change.
+    place_moving_robot, propagate_contacts, eliminate_jacobian, solve_impact, add_velocity_change.
     """
     crba_kernel(r)
     factor_inertia_matrix(r)
     cf.store_pivots(r)
     place_moving_robot(r)
-    contact_rows.propagate_contacts(r, False, False)
-    cf.eliminate_columns(r)
+    contact_rows.propagate_contacts(r, with_elimination=False, with_bias=False)
+    cf.eliminate_jacobian(r)
     solve_impact(r, aba.DDQ)
     solve_outward(r, aba.DDQ)
     add_velocity_change(r)
@@ -161,7 +161,7 @@ def move_impulses(r):
 
     Reads POINTS; writes IMPULSE_C.
     """
-    contact_rows.move_entries_to_origin(r, contact_rows.FORCES, IMPULSE_C)
+    contact_rows.move_entries_to_origin(r, contact_rows.MOMENT_ROWS, IMPULSE_C)
 
 
 # --- its derivatives: with M^-1 = V' V, R = V J' and G = R' R, the solution of
@@ -173,7 +173,7 @@ def move_impulses(r):
 
 
 @kernel
-def invariant_columns(r):
+def count_invariant_columns(r):
     """Return the number of velocities of the first joint if no result changes along them, or 0.
 
     If all contacts are with the world and in LOCAL, no result depends on the first joint's pose.
@@ -181,29 +181,29 @@ def invariant_columns(r):
     if is_coupled(r):
         return 0
     for n in range(packed.ncontacts(r)):
-        if packed.body(r, n, 1) > 0 or packed.axes_of(r, n) != contact_rows.LOCAL:
+        if packed.contact_joint(r, n, 1) > 0 or packed.reference_frame(r, n) != contact_rows.LOCAL:
             return 0
     return ncolumns(r, 1)
 
 
 @kernel
-def store_pair(r, C, x, y, i, rows, k):
-    """Store rows i to i + 5 of columns k and k + 1. Writes C."""
-    products.store_six(r, C, 1.0, x, i, rows, k, 1)
+def store_two_columns(r, C, x, y, i, rows, k):
+    """Store six numbers each in columns k and k + 1 of C, from row i on. Writes C."""
+    products.store_six_rows(r, C, 1.0, x, i, rows, k, 1)
     if k + 1 < nv(r):
-        products.store_six(r, C, 1.0, y, i, rows, k + 1, 1)
+        products.store_six_rows(r, C, 1.0, y, i, rows, k + 1, 1)
 
 
 @kernel
-def clear_columns(r, C, rows, count):
-    """Clear the first ``count`` columns. Writes C."""
+def clear_first_columns(r, C, rows, count):
+    """Clear the first ``count`` columns of C. Writes C."""
     for i in range(rows):
         for k in range(count):
             set_element(r, C, i, k, 0.0)
 
 
 @kernel
-def respond_to_configuration(r, dp, drow, dv, impulses):
+def compute_configuration_response(r, dp, drow, dv, impulses):
     """Compute d(v) and d(impulse) from dp and drow, which is overwritten.
 
         d(impulse) = -G^-1 (drow - R' V dp)
@@ -213,12 +213,12 @@ def respond_to_configuration(r, dp, drow, dv, impulses):
     """
     m, n, first = nconstraints(r), nv(r), 0
     if is_batch(r):
-        first = invariant_columns(r)
-        clear_columns(r, dv, n, first)
-        clear_columns(r, impulses, m, first)
+        first = count_invariant_columns(r)
+        clear_first_columns(r, dv, n, first)
+        clear_first_columns(r, impulses, m, first)
     minv_factor_products.minus_minv_factor_times(r, dv, dp, first)
     minv_factor_products.add_row_motions(r, drow, dv, first)
-    products.multiply(
+    products.transpose_times(
         r,
         columns_from(impulses, first),
         -1.0,
@@ -228,7 +228,7 @@ def respond_to_configuration(r, dp, drow, dv, impulses):
         m,
         n - first,
     )
-    minv_factor_products.add_force_response(r, dv, impulses, first, True)
+    minv_factor_products.add_force_response(r, dv, impulses, first, with_initial=True)
     minv_factor_products.minv_factor_transposed_times(r, dv, first)
 
 
@@ -238,23 +238,19 @@ def multiply_by_coupling_inverse(r, s, drow, impulses):
 
     Reads COUPLING_INVERSE, drow; writes impulses.
     """
-    m, n, inverse, next_column = (
-        nconstraints(r),
-        nv(r),
-        contact_response.coupling_inverse(r),
-        columns_from(drow, 1),
-    )
+    m, n, next_column = nconstraints(r), nv(r), columns_from(drow, 1)
+    Ginv = contact_response.coupling_inverse(r)
     for i in range(0, m, 6):
         for k in range(0, n, 2):
-            x = products.zero_six(r, drow)
+            x = products.zero6(r, drow)
             x, y = contact_response.add_rows(
-                r, x, x, inverse, drow, next_column, i, k, min(k + 1, n - 1)
+                r, x, x, Ginv, drow, next_column, i, k, min(k + 1, n - 1)
             )
-            store_pair(r, impulses, products.scale_six(s, x), products.scale_six(s, y), i, m, k)
+            store_two_columns(r, impulses, products.scale6(s, x), products.scale6(s, y), i, m, k)
 
 
 @kernel
-def respond_to_rows(r, s, drow, dv, impulses):
+def compute_row_response(r, s, drow, dv, impulses):
     """Compute d(v) and d(impulse) from s drow, without dp.
 
         d(impulse) = -s G^-1 drow
@@ -266,8 +262,10 @@ def respond_to_rows(r, s, drow, dv, impulses):
     if is_batch(r):
         multiply_by_coupling_inverse(r, -s, drow, impulses)
     else:
-        products.multiply(r, impulses, -s, contact_response.coupling_inverse(r), drow, m, m, n)
-    minv_factor_products.add_force_response(r, dv, impulses, 0, False)
+        products.transpose_times(
+            r, impulses, -s, contact_response.coupling_inverse(r), drow, m, m, n
+        )
+    minv_factor_products.add_force_response(r, dv, impulses, 0, with_initial=False)
     minv_factor_products.minv_factor_transposed_times(r, dv, 0)
 
 
@@ -283,7 +281,7 @@ def outward_impact(r):
     Reads V, DQ_AFTER; writes OV, OA_GF, J, PSID, PSIDD, COMPOSITE_INERTIA, COMPOSITE_FORCE; calls
     place_universe_for_columns, store_placed_columns.
     """
-    restitution = packed.setting(r, packed.RESTITUTION)
+    restitution = packed.float_setting(r, packed.RESTITUTION)
     rc.place_universe_for_columns(r)
     clear_row(r, OA_GF, 0, 6)
     for i in range(1, njoints(r) + 1):
@@ -326,19 +324,19 @@ def solve_rates(r):
         with respect to v, less v: dp = 0,  drow = (1 + e) J
 
     Reads DTAU_DQ, DAC_DA; writes DVC_DQ, DQ_AFTER_DQ, DQ_AFTER_DV, DIMPULSE_DQ, DIMPULSE_DV; calls
-    set_coupling_inverse, respond_to_configuration, respond_to_rows.
+    set_coupling_inverse, compute_configuration_response, compute_row_response.
     """
     contact_response.set_coupling_inverse(r)
-    respond_to_configuration(
+    compute_configuration_response(
         r,
         matrix(r, rd.DTAU_DQ),
         matrix(r, contact_row_derivatives.DVC_DQ),
         matrix(r, DQ_AFTER_DQ),
         matrix(r, DIMPULSE_DQ),
     )
-    respond_to_rows(
+    compute_row_response(
         r,
-        1.0 + packed.setting(r, packed.RESTITUTION),
+        1.0 + packed.float_setting(r, packed.RESTITUTION),
         matrix(r, contact_row_derivatives.DAC_DA),
         matrix(r, DQ_AFTER_DV),
         matrix(r, DIMPULSE_DV),
@@ -348,7 +346,7 @@ def solve_rates(r):
 
 
 @subroutine
-def differentiate(r):
+def differentiate_impact(r):
     """Compute all derivatives, after the impact and the root of M^-1.
 
     Reads V; writes OV, OA_GF, J, PSID, PSIDD, DTAU_DQ, DFDQ, DAC_DQ, DAC_DV, DAC_DA, DVC_DQ,
@@ -356,12 +354,12 @@ def differentiate(r):
     differentiate_contacts, differentiate_momentum, solve_rates, rates_to_origin.
     """
     outward_impact(r)
-    contact_row_derivatives.differentiate_contacts(r, False)
+    contact_row_derivatives.differentiate_contacts(r, with_acceleration=False)
     differentiate_momentum(r)
     solve_rates(r)
     contact_row_derivatives.rates_to_origin(r, IMPULSE_C, DIMPULSE_DQ)
     for j in range(nv(r)):
-        contact_rows.move_column_to_origin(r, contact_rows.FORCES, matrix(r, DIMPULSE_DV), j)
+        contact_rows.move_column_to_origin(r, contact_rows.MOMENT_ROWS, matrix(r, DIMPULSE_DV), j)
     move_impulses(r)
     minv_factor_products.clear_linked(r, rd.DTAU_DQ)
 
@@ -385,7 +383,7 @@ class ImpulseDerivatives(NamedTuple):
 
 @algorithm(
     sequence(solve_impulses, move_impulses),
-    inputs=(Q, V, ROWS),
+    inputs=(Q, V, CONTACT_ROWS),
     results=(DQ_AFTER, IMPULSE_C, SOLUTION),
     options=(CONTACTS,),
     coupled=sequence(solve_impulses_coupled, move_impulses),
@@ -439,12 +437,12 @@ def impulse_dynamics(
 
 
 @algorithm(
-    sequence(solve_impulses, compute_factor_after_elimination, differentiate),
-    inputs=(Q, V, ROWS),
+    sequence(solve_impulses, compute_factor_after_elimination, differentiate_impact),
+    inputs=(Q, V, CONTACT_ROWS),
     results=(DQ_AFTER_DQ, DQ_AFTER_DV, DIMPULSE_DQ, DIMPULSE_DV),
     also_writes=(DQ_AFTER, IMPULSE_C),
     options=(CONTACTS,),
-    coupled=sequence(solve_impulses_coupled, solve_minv_factor, differentiate),
+    coupled=sequence(solve_impulses_coupled, solve_minv_factor, differentiate_impact),
     make=ImpulseDerivatives._make,
 )
 def impulse_dynamics_derivatives(

@@ -17,12 +17,14 @@ from .contact_rows import branch_velocities
 
 
 @kernel
-def are_linked(r):
+def has_link_contacts(r):
     """Return True if a contact connects two links, whose branches then have nonzero dtau."""
-    linked = False
+    with_link_contacts = False
     for n in range(packed.ncontacts(r)):
-        linked = linked or (packed.body(r, n, 0) > 0 and packed.body(r, n, 1) > 0)
-    return linked
+        with_link_contacts = with_link_contacts or (
+            packed.contact_joint(r, n, 0) > 0 and packed.contact_joint(r, n, 1) > 0
+        )
+    return with_link_contacts
 
 
 @kernel
@@ -31,7 +33,7 @@ def clear_linked(r, target):
 
     Writes target.
     """
-    if are_linked(r):
+    if has_link_contacts(r):
         clear_entries(r, target, nv(r) * nv(r))
 
 
@@ -140,9 +142,9 @@ def add_to_block(r, x, a, B, j, k):
     """Return x plus three numbers times row j of B. Reads B."""
     width, count = simd_width(r.work), nv(r) - k
     return (
-        cf.add_three(x[0], a, elements(r, B, j, k, count)),
-        cf.add_three(x[1], a, elements(r, B, j, k + width, count - width)),
-        cf.add_three(x[2], a, elements(r, B, j, k + 2 * width, count - 2 * width)),
+        cf.multiply_add3(x[0], a, elements(r, B, j, k, count)),
+        cf.multiply_add3(x[1], a, elements(r, B, j, k + width, count - width)),
+        cf.multiply_add3(x[2], a, elements(r, B, j, k + 2 * width, count - 2 * width)),
     )
 
 
@@ -157,10 +159,10 @@ def minus_minv_factor_times(r, C, B, first):
 
     Reads MINV_FACTOR, B; writes C.
     """
-    n, width, linked = nv(r), simd_width(r.work), are_linked(r)
+    n, width, with_link_contacts = nv(r), simd_width(r.work), has_link_contacts(r)
     for k in range(first, n, 3 * width):
-        low = 0 if linked else k
-        stop = n if linked else velocity_subtree_end(r, k, min(k + 3 * width, n) - 1)
+        low = 0 if with_link_contacts else k
+        stop = n if with_link_contacts else velocity_subtree_end(r, k, min(k + 3 * width, n) - 1)
         for i in range(0, n, 3):
             x, rows = zero_block(r, C), three_rows(r, i)
             end = velocity_subtree_end(r, i, min(i + 2, n - 1))
@@ -192,18 +194,20 @@ def minv_factor_transposed_times(r, C, first):
 
 
 @kernel
-def add_force_response(r, C, forces, first, adding):
-    """Set C to R F from column ``first`` on, with F the forces; if adding, to C + R F.
+def add_force_response(r, C, forces, first, with_initial):
+    """Set C to R F from column ``first`` on, with F the forces; with the initial C, to C + R F.
+
+        C_i = sum of R_ij F_j               over the rows j of contacts that velocity i moves
 
     Reads SCALED_JACOBIAN, forces; writes C.
     """
     n = nv(r)
     for i in range(0, n, 3):
-        rows, moved = three_rows(r, i), moved_contacts(r, i, min(i + 2, n - 1))
+        rows, contact_mask = three_rows(r, i), moved_contacts(r, i, min(i + 2, n - 1))
         for k in range(first, n, 3 * simd_width(r.work)):
-            x = load_block(r, C, i, k) if adding else zero_block(r, C)
+            x = load_block(r, C, i, k) if with_initial else zero_block(r, C)
             for contact in range(packed.ncontacts(r)):
-                if moved >> contact & 1:
+                if contact_mask >> contact & 1:
                     for j in range(packed.row_start(r, contact), packed.row_stop(r, contact)):
                         a = three_elements(r, response_matrix(r), rows, j)
                         x = add_to_block(r, x, a, forces, j, k)
@@ -211,23 +215,28 @@ def add_force_response(r, C, forces, first, adding):
 
 
 @kernel
-def add_row_motions(r, W, T, first):
-    """Add R' T to W from column ``first`` on; T is the result of ``minus_minv_factor_times``.
+def add_row_motions(r, C, T, first):
+    """Add R' T to C from column ``first`` on; T is the result of ``minus_minv_factor_times``.
 
-    Reads SCALED_JACOBIAN, T; writes W.
+        C_k = C_k + sum of R_jk T_j         over velocities j that move a body of the contact
+
+    Reads SCALED_JACOBIAN, T; writes C.
     """
-    n, width, linked, R = nv(r), simd_width(r.work), are_linked(r), response_matrix(r)
+    n, width, R = nv(r), simd_width(r.work), response_matrix(r)
+    with_link_contacts = has_link_contacts(r)
     for contact in range(packed.ncontacts(r)):
         i, j = branch_velocities(r, contact)
         for c in range(first, n, 2 * width):
-            stop = n if linked else velocity_subtree_end(r, c, min(c + 2 * width, n) - 1)
-            low = 0 if linked else c
+            stop = (
+                n if with_link_contacts else velocity_subtree_end(r, c, min(c + 2 * width, n) - 1)
+            )
+            low = 0 if with_link_contacts else c
             i_first, j_first = first_in_branch(r, i, low, stop), first_in_branch(r, j, low, stop)
             for k in range(packed.row_start(r, contact), packed.row_stop(r, contact), 3):
-                x, y = cf.product_along(
+                x, y = cf.product_along_paths(
                     r, columns_from(R, k), columns_from(T, c), n - c, i_first, j_first
                 )
                 for t in range(3):
-                    add_to_elements(r, W, k + t, c, n - c, x[t])
+                    add_to_elements(r, C, k + t, c, n - c, x[t])
                     if c + width < n:
-                        add_to_elements(r, W, k + t, c + width, n - c - width, y[t])
+                        add_to_elements(r, C, k + t, c + width, n - c - width, y[t])

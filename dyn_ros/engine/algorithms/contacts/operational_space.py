@@ -13,7 +13,7 @@ from ...model.frames import ReferenceFrame
 from ...model.model import Model
 from ..constrained import constraint_forces as cf
 from ..constrained.constraints import moving_index
-from ..constrained.products import multiply
+from ..constrained.products import transpose_times
 from ..constrained.semidefinite import WIDTH
 from ..dynamics.aba import LINK_ACCELERATION, eliminate_joints, outward_velocities
 from ..dynamics.cholesky import factor_inertia_matrix
@@ -22,7 +22,6 @@ from ..dynamics.minverse import MINV, invert_after_elimination, invert_after_fac
 from ..dynamics.rnea import NLE, G, generalized_gravity_kernel, nonlinear_effects_kernel
 from . import contact_rows, contacts, delassus
 from . import packed_contacts as packed
-from .contact_response import RESPONSE
 
 OSIM = field(
     "osim",
@@ -49,29 +48,30 @@ P = field(
     ("constraints",),
     "Gravity forces at one frame, p = Lambda J M^-1 g [N, N m].",
 )
+FRAME_RESPONSE = field("_frame_response", ("nv", "constraints"))  # W = M^-1 J'
 
 
 # --- Lambda
 
 
 @kernel
-def compute_inertia(r):
+def compute_operational_inertia(r):
     """Compute the operational-space inertia, Lambda = (J M^-1 J' + mu I)^-1.
 
     Reads POINTS; writes OSIM; calls couple_contacts, invert_coupling.
     """
     contact_rows.couple_contacts(r)
-    delassus.damp(r)
+    delassus.add_damping(r)
     delassus.invert_coupling(r, OSIM)
-    delassus.matrix_to_origin(r, contact_rows.FORCES, OSIM)
+    delassus.matrix_to_origin(r, contact_rows.MOMENT_ROWS, OSIM)
 
 
 # --- the Jacobian and its inverse
 
 
 @kernel
-def compute_jacobian(r):
-    """Compute J, and set the excess to dJ v, the bias acceleration of the frame.
+def compute_frame_jacobian(r):
+    """Compute J, and set the constraint residual to dJ v, the bias of the frame's acceleration.
 
         b_k = f_k . c                       spatial
         b_k = f_k . (c + (w x v, 0))        classical, in LOCAL_WORLD_ALIGNED
@@ -79,39 +79,41 @@ def compute_jacobian(r):
     Reads BODY_VELOCITY; writes LINK_ACCELERATION, CONTACT_JACOBIAN; calls place_contact,
     propagate_contact.
     """
-    cf.clear_eliminated(r)
-    clear_entries(r, cf.EXCESS, nconstraints(r))
+    cf.clear_jacobian(r)
+    clear_entries(r, cf.CONSTRAINT_RESIDUAL, nconstraints(r))
     clear_entries(r, LINK_ACCELERATION, 6)
     contact_rows.place_contact(r, 0)
-    contact_rows.propagate_contact(r, 0, True)
+    contact_rows.propagate_contact(r, 0, with_bias=True)
     delassus.store_jacobian(r, delassus.CONTACT_JACOBIAN)
     v = contact_rows.contact_velocities(r, 0).first
-    if packed.axes_of(r, 0) != contact_rows.LOCAL and not packed.is_at_origin(r, 0):
+    if packed.reference_frame(r, 0) != contact_rows.LOCAL and not packed.is_at_origin(r, 0):
         a = Motion(cross(v.angular, v.linear), zero3(v.linear[0]))
         for k in range(nconstraints(r)):
-            add_to_entry(r, cf.EXCESS, k, power(contact_rows.row_force(r, 0, k), a))
+            add_to_entry(r, cf.CONSTRAINT_RESIDUAL, k, power(contact_rows.row_force(r, 0, k), a))
 
 
 @kernel
-def invert_jacobian(r):
-    """Compute Lambda and Jbar, after ``compute_jacobian`` and the inverse of M.
+def compute_consistent_inverse(r):
+    """Compute Lambda and Jbar, after ``compute_frame_jacobian`` and the inverse of M.
 
-        Lambda = (J M^-1 J' + mu I)^-1
-        Jbar = M^-1 J' Lambda
+        W = M^-1 J'
+        Lambda = (J W + mu I)^-1
+        Jbar = W Lambda
 
-    Reads MINV, ELIMINATED; writes FACTOR, FACTOR_INVERSE, PIVOTS, RIGHT, WEIGHTS, COUPLING,
-    PADDED_MATRIX, RESPONSE, OSIM, JBAR.
+    Reads MINV, JACOBIAN_TRANSPOSE; writes FACTOR, FACTOR_INVERSE, INVERSE_PIVOTS, RIGHT_SIDE,
+    TRACE_WEIGHTS, COUPLING, PADDED_MATRIX, OSIM, JBAR, FRAME_RESPONSE.
     """
     n, m = nv(r), nconstraints(r)
-    J_transpose, Y = matrix_of_width(r, cf.ELIMINATED, WIDTH), matrix_of_width(r, RESPONSE, m)
-    multiply(r, Y, 1.0, matrix(r, MINV), J_transpose, n, n, m)
-    multiply(r, matrix_of_width(r, cf.COUPLING, WIDTH), 1.0, J_transpose, Y, m, n, m)
-    delassus.damp(r)
+    J_transpose = matrix_of_width(r, cf.JACOBIAN_TRANSPOSE, WIDTH)
+    W, G = matrix_of_width(r, FRAME_RESPONSE, m), matrix_of_width(r, cf.COUPLING, WIDTH)
+    transpose_times(r, W, 1.0, matrix(r, MINV), J_transpose, n, n, m)  # M^-1 is its transpose
+    transpose_times(r, G, 1.0, J_transpose, W, m, n, m)
+    delassus.add_damping(r)
     delassus.invert_coupling(r, OSIM)
     Lambda = matrix_of_width(r, delassus.PADDED_MATRIX, WIDTH)
-    for j in range(n):  # row j of Jbar, from column j of Y'
-        y = matrix_row(r, RESPONSE, j, m, 1)
-        multiply(r, matrix_row(r, JBAR, j, 1, m), 1.0, y, Lambda, 1, m, m)
+    for j in range(n):  # row j of Jbar; row j of W is passed as a column
+        w = matrix_row(r, FRAME_RESPONSE, j, m, 1)
+        transpose_times(r, matrix_row(r, JBAR, j, 1, m), 1.0, w, Lambda, 1, m, m)
 
 
 @kernel
@@ -135,7 +137,7 @@ def project_bias_forces(r):
 
         mu = Jbar' (nle - g) - Lambda dJ v,  p = Jbar' g            Khatib (1987)
 
-    Reads NLE, G, EXCESS, OSIM, JBAR; writes MU, P.
+    Reads NLE, G, CONSTRAINT_RESIDUAL, OSIM, JBAR; writes MU, P.
     """
     n, m = nv(r), nconstraints(r)
     Lambda, Jbar = matrix_of_width(r, OSIM, m), matrix_of_width(r, JBAR, m)
@@ -143,7 +145,7 @@ def project_bias_forces(r):
         mu = lift(0.0, entry(r, OSIM, 0))
         p = mu
         for i in range(m):
-            mu = mu - element(r, Lambda, k, i) * entry(r, cf.EXCESS, i)
+            mu = mu - element(r, Lambda, k, i) * entry(r, cf.CONSTRAINT_RESIDUAL, i)
         for j in range(n):
             x, g = element(r, Jbar, j, k), entry(r, G, j)
             mu = mu + x * (entry(r, NLE, j) - g)
@@ -153,7 +155,7 @@ def project_bias_forces(r):
 
 
 @kernel
-def invert_mass(r):
+def invert_inertia_matrix(r):
     """Compute M^-1 by elimination along the tree.
 
     Reads Q, F_EXT; writes V, MINV; calls outward_velocities, eliminate_joints,
@@ -166,7 +168,7 @@ def invert_mass(r):
 
 
 @kernel
-def invert_mass_coupled(r):
+def invert_inertia_matrix_coupled(r):
     """Compute M^-1 from the factor of M, if mimic joints couple branches.
 
     Reads Q, F_EXT; writes V, M, MINV; calls crba_kernel, factor_inertia_matrix,
@@ -183,26 +185,26 @@ def invert_mass_coupled(r):
 def invert_frame(r):
     """Compute J, Lambda, Jbar and the projector N, after the inverse of M.
 
-    Writes LINK_ACCELERATION, CONTACT_JACOBIAN, OSIM, JBAR, PROJECTOR; calls compute_jacobian,
-    invert_jacobian, compute_projector.
+    Writes LINK_ACCELERATION, CONTACT_JACOBIAN, OSIM, JBAR, PROJECTOR; calls compute_frame_jacobian,
+    compute_consistent_inverse, compute_projector.
     """
-    compute_jacobian(r)
-    invert_jacobian(r)
+    compute_frame_jacobian(r)
+    compute_consistent_inverse(r)
     compute_projector(r)
 
 
 @kernel
-def move_inverse(r):
+def move_inverse_to_origin(r):
     """Move Lambda and Jbar of a frame in WORLD to the world's origin.
 
         Lambda = X Lambda X',  Jbar = Jbar X'
 
     Reads POINTS; writes OSIM, JBAR.
     """
-    delassus.matrix_to_origin(r, contact_rows.FORCES, OSIM)
+    delassus.matrix_to_origin(r, contact_rows.MOMENT_ROWS, OSIM)
     Jbar = matrix_of_width(r, JBAR, nconstraints(r))
     for j in range(nv(r)):
-        contact_rows.move_column_to_origin(r, contact_rows.FORCES, transpose(Jbar), j)
+        contact_rows.move_column_to_origin(r, contact_rows.MOMENT_ROWS, transpose(Jbar), j)
 
 
 @kernel
@@ -210,18 +212,21 @@ def compute_bias_forces(r):
     """Compute mu and p, after ``invert_frame``, and move all results to the world's origin.
 
     Reads Q, V, A, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F, NLE, G, OSIM, JBAR, MU, P; calls
-    nonlinear_effects_kernel, generalized_gravity_kernel, project_bias_forces, move_inverse.
+    nonlinear_effects_kernel, generalized_gravity_kernel, project_bias_forces,
+    move_inverse_to_origin.
     """
     nonlinear_effects_kernel(r)
     generalized_gravity_kernel(r)
     project_bias_forces(r)
-    move_inverse(r)
-    contact_rows.move_entries_to_origin(r, contact_rows.FORCES, MU)
-    contact_rows.move_entries_to_origin(r, contact_rows.FORCES, P)
+    move_inverse_to_origin(r)
+    contact_rows.move_entries_to_origin(r, contact_rows.MOMENT_ROWS, MU)
+    contact_rows.move_entries_to_origin(r, contact_rows.MOMENT_ROWS, P)
 
 
-_inverse_kernel = sequence(invert_mass, invert_frame, move_inverse)
-_coupled_inverse_kernel = sequence(invert_mass_coupled, invert_frame, move_inverse)
+_inverse_kernel = sequence(invert_inertia_matrix, invert_frame, move_inverse_to_origin)
+_coupled_inverse_kernel = sequence(
+    invert_inertia_matrix_coupled, invert_frame, move_inverse_to_origin
+)
 
 
 def _pack_frame(
@@ -247,11 +252,11 @@ def _pack_frame(
 
 
 @algorithm(
-    sequence(delassus.eliminate_contacts, compute_inertia),
-    inputs=(Q, packed.ROWS),
+    sequence(delassus.eliminate_contacts, compute_operational_inertia),
+    inputs=(Q, packed.CONTACT_ROWS),
     results=(OSIM,),
     options=(packed.CONTACTS,),
-    coupled=sequence(delassus.eliminate_contacts_coupled, compute_inertia),
+    coupled=sequence(delassus.eliminate_contacts_coupled, compute_operational_inertia),
 )
 def operational_space_inertia(
     model: Model,
@@ -285,7 +290,7 @@ def operational_space_inertia(
 
 @algorithm(
     _inverse_kernel,
-    inputs=(Q, packed.ROWS),
+    inputs=(Q, packed.CONTACT_ROWS),
     results=(JBAR,),
     also_writes=(OSIM,),
     options=(packed.CONTACTS,),
@@ -323,7 +328,7 @@ def dynamically_consistent_inverse(
 
 @algorithm(
     _inverse_kernel,
-    inputs=(Q, packed.ROWS),
+    inputs=(Q, packed.CONTACT_ROWS),
     results=(PROJECTOR,),
     also_writes=(OSIM, JBAR),
     options=(packed.CONTACTS,),
@@ -360,12 +365,12 @@ def null_space_projector(
 
 
 @algorithm(
-    sequence(invert_mass, invert_frame, compute_bias_forces),
-    inputs=(Q, V, packed.ROWS),
+    sequence(invert_inertia_matrix, invert_frame, compute_bias_forces),
+    inputs=(Q, V, packed.CONTACT_ROWS),
     results=(MU, P),
     also_writes=(OSIM, JBAR),
     options=(packed.CONTACTS,),
-    coupled=sequence(invert_mass_coupled, invert_frame, compute_bias_forces),
+    coupled=sequence(invert_inertia_matrix_coupled, invert_frame, compute_bias_forces),
 )
 def operational_space_bias(
     model: Model,

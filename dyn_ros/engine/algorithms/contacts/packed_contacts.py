@@ -25,7 +25,9 @@ from ..constrained.constraints import moving_frames
 from .contacts import Contact
 
 CONTACTS = declare_option("contacts")  # address of the packed numbers
-ROWS = field("_rows", ("constraints",))  # zeros; their number is the number of contacts' rows
+CONTACT_ROWS = field(
+    "_contact_rows", ("constraints",)
+)  # zeros; their number is the number of contacts' rows
 SOLUTION = field(
     "_solution",
     (3,),
@@ -87,6 +89,9 @@ def pack_contacts(
 ) -> PackedContacts:
     """Return contacts packed for kernels, found in ``Data`` or created.
 
+    Raise a TypeError for anything but contacts, and a ValueError for a setting out of range or
+    contacts that do not suit the model.
+
     Rows in WORLD are those in LOCAL_WORLD_ALIGNED, which do not lose accuracy far from the world's
     origin; kernels then move the results there.
     """
@@ -101,7 +106,7 @@ def pack_contacts(
         pass
     argument = contacts
     if type(contacts) is not tuple:
-        contacts = tuple(contacts) if type(contacts) is list else as_tuple(contacts)
+        contacts = tuple(contacts) if type(contacts) is list else as_contact_tuple(contacts)
     try:
         if data.model is model:
             return data._packed_constraints[contacts, settings]
@@ -119,7 +124,7 @@ def pack_contacts(
     return packed_contacts
 
 
-def as_tuple(contacts: Any) -> tuple[Any, ...]:
+def as_contact_tuple(contacts: Any) -> tuple[Any, ...]:
     """Return contacts as a tuple; anything else in a tuple, for ``require_contacts`` to report."""
     try:
         return tuple(contacts)
@@ -257,7 +262,7 @@ def _frame_index(model: Model, contact: Contact, attribute: str) -> int:
 
 
 @kernel
-def integer(r, k):
+def integer_setting(r, k):
     """Return integer k of the settings, such as ``MAX_ITERATIONS``."""
     return load(integers_at(option(r, CONTACTS)), k)
 
@@ -265,29 +270,29 @@ def integer(r, k):
 @kernel
 def ncontacts(r):
     """Return the number of contacts."""
-    return integer(r, NCONTACTS)
+    return integer_setting(r, NCONTACTS)
 
 
 @kernel
-def setting(r, k):
+def float_setting(r, k):
     """Return float k of the settings, such as ``RESTITUTION``."""
     return load(floats_at(option(r, CONTACTS)), k)
 
 
 @kernel
-def damping(r):
+def contact_damping(r):
     """Return the damping."""
-    return setting(r, DAMPING)
+    return float_setting(r, DAMPING)
 
 
 @kernel
 def contact_integer(r, n, k):
     """Return integer k of contact n."""
-    return integer(r, CONTACT + CONTACT_SIZE * n + k)
+    return integer_setting(r, CONTACT + CONTACT_SIZE * n + k)
 
 
 @kernel
-def body(r, n, side):
+def contact_joint(r, n, side):
     """Return the joint that moves frame c1 (side 0) or c2 (side 1) of contact n; 0 is the world."""
     return contact_integer(r, n, JOINT + side)
 
@@ -311,7 +316,7 @@ def is_point(r, n):
 
 
 @kernel
-def axes_of(r, n):
+def reference_frame(r, n):
     """Return the reference frame of contact n, a number of ReferenceFrame."""
     return contact_integer(r, n, REFERENCE)
 
@@ -335,11 +340,14 @@ def any_at_origin(r):
 def gains(r, n):
     """Return kp and kd of contact n."""
     k = CONTACT + CONTACT_SIZE * n
-    return setting(r, k + KP), setting(r, k + KD)
+    return float_setting(r, k + KP), float_setting(r, k + KD)
 
 
 @kernel
-def body_placement(r, n, side):
+def contact_placement(r, n, side):
     """Return c1 (side 0) or c2 (side 1) of contact n in its joint's frame, or in the world."""
-    floats, k = floats_at(option(r, CONTACTS)), CONTACT + CONTACT_SIZE * n + PLACEMENT + 12 * side
+    floats, k = (
+        floats_at(option(r, CONTACTS)),
+        CONTACT + CONTACT_SIZE * n + PLACEMENT + 12 * side,
+    )
     return SE3(load9(floats, k), load3(floats, k + 9))
