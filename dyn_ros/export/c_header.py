@@ -72,11 +72,11 @@ def _function_text(function: Function) -> str:
     size, init, call = prototypes(function)
     return (
         f"/* {f'{_NEWLINE}   '.join(documentation_lines(function))} */\n{size};\n{init};\n"
-        f"{declaration(call)};\n"
+        f"{wrap_prototype(call)};\n"
     )
 
 
-def declaration(prototype: str) -> str:
+def wrap_prototype(prototype: str) -> str:
     """Return a prototype, wrapped to the width of the header."""
     head, _, arguments = prototype.partition("(")
     wrapped = textwrap.fill(

@@ -76,9 +76,9 @@ def export_library(
     OSError
         There is no C compiler, or a file cannot be written.
     """
-    functions, levels = find_functions(names), resolve_targets(targets)
+    functions, target_names = find_functions(names), resolve_targets(targets)
     entries = [program.one for function in functions for program in function.algorithm.programs]
-    compile_entries(entries, levels, progress)
+    compile_entries(entries, target_names, progress)
     headers = {
         "dyn_ros.h": c_header.c_header_text(functions),
         "dyn_ros.hpp": cpp_header.cpp_header_text(functions),
@@ -88,48 +88,56 @@ def export_library(
         "functions.c": c_sources.functions_source(functions),
     }
 
-    def objects(level: str) -> dict[str, bytes]:
-        return {entry.symbol: entry.code_for(level) for entry in entries}
+    def compiled_objects(target: str) -> dict[str, bytes]:
+        return {entry.symbol: entry.code_for(target) for entry in entries}
 
     runtime_sources = sorted(RUNTIME.glob("*.c"))
-    link_library(Path(folder), "dyn_ros", levels, objects, headers, generated, runtime_sources)
+    link_library(
+        Path(folder), "dyn_ros", target_names, compiled_objects, headers, generated, runtime_sources
+    )
 
 
 def resolve_targets(targets: Sequence[str] | None) -> list[str]:
-    """Return the targets, the most compatible first; raise if one is unknown or has no compiler."""
-    levels = sorted(set(targets or [best_target()]))
-    for level in levels:
-        if level not in TARGETS:
-            raise ValueError(f"targets: no target {level!r}; available: {listed(TARGETS)}")
-    if len({TARGETS[level].triple for level in levels}) > 1:
+    """Return the names of targets, the most compatible first; by default, this processor.
+
+    Raise a ValueError if one is unknown or if they are of different processors, and a
+    FileNotFoundError without a compiler.
+    """
+    target_names = sorted(set(targets or [best_target()]))
+    for target in target_names:
+        if target not in TARGETS:
+            raise ValueError(f"targets: no target {target!r}; available: {listed(TARGETS)}")
+    if len({TARGETS[target].triple for target in target_names}) > 1:
         raise ValueError(
-            f"targets: {' and '.join(levels)} are different processors; export each "
+            f"targets: {' and '.join(target_names)} are different processors; export each "
             "to a folder of its own"
         )
-    for level in levels:
-        _tool_command(level, "gcc")
-        _tool_command(level, "ar")
-    return levels
+    for target in target_names:
+        _tool_command(target, "gcc")
+        _tool_command(target, "ar")
+    return target_names
 
 
 def compile_entries(
-    entries: list[Entry], levels: Sequence[str], progress: Callable[[int, int, str], object] | None
+    entries: list[Entry],
+    target_names: Sequence[str],
+    progress: Callable[[int, int, str], object] | None,
 ) -> None:
     """Compile the entries that are not cached; errors are raised when their code is read."""
-    missing = [entry for entry in entries if not all(map(entry.is_cached, levels))]
+    missing = [entry for entry in entries if not all(map(entry.is_cached, target_names))]
     indices = iter(range(len(missing)))
 
-    def report(entry: Entry) -> None:
+    def report_progress(entry: Entry) -> None:
         if progress:
             progress(next(indices, len(missing)), len(missing), entry.name)
 
-    compile_in_processes(missing, targets=levels, starting=report)
+    compile_in_processes(missing, targets=target_names, starting=report_progress)
 
 
-def _tool_command(level: str, name: str) -> list[str]:
-    """Return the command of a compiler or of ``ar`` for a target."""
-    is_native = TARGETS[level].triple == TARGETS[best_target()].triple
-    prefix = "" if is_native else _CROSS_COMPILER_PREFIXES.get(level, "")
+def _tool_command(target: str, name: str) -> list[str]:
+    """Return the command of "gcc" or "ar" for a target; raise a FileNotFoundError without it."""
+    is_native = TARGETS[target].triple == TARGETS[best_target()].triple
+    prefix = "" if is_native else _CROSS_COMPILER_PREFIXES.get(target, "")
     is_native_compiler = name == "gcc" and not prefix
     words = [prefix + name]
     if is_native_compiler:
@@ -137,7 +145,7 @@ def _tool_command(level: str, name: str) -> list[str]:
     if not shutil.which(words[0]):
         package = f"gcc-{prefix}".removesuffix("-") if prefix else "gcc"
         raise FileNotFoundError(
-            f"{words[0]} is needed to link the library for {level}: install "
+            f"{words[0]} is needed to link the library for {target}: install "
             f"{package}{', or set CC' * is_native_compiler}"
         )
     return words
@@ -153,8 +161,8 @@ def _run_command(command: Sequence[str]) -> None:
 def link_library(
     folder: Path,
     name: str,
-    levels: Sequence[str],
-    objects: Callable[[str], Mapping[str, bytes]],
+    target_names: Sequence[str],
+    objects_of_target: Callable[[str], Mapping[str, bytes]],
     headers: Mapping[str, str],
     generated: Mapping[str, str],
     sources: Sequence[Path] = (),
@@ -162,9 +170,9 @@ def link_library(
 ) -> None:
     """Write a library to a folder: one for each target, its headers and its packages.
 
-    ``objects`` returns the objects of a target by symbol. ``generated`` are the texts of generated
-    sources by file name, ``sources`` the paths of others. ``hidden_from_c`` are symbols that the
-    library exports, but the header NAME.h does not declare.
+    ``objects_of_target`` returns the objects of a target by symbol. ``generated`` are the texts of
+    generated sources by file name, ``sources`` the paths of others. ``hidden_from_c`` are symbols
+    that the library exports, but the header NAME.h does not declare.
     """
     declared = re.findall(rf"\b({name}_\w+)(?:\(|;)", headers[f"{name}.h"])
     symbols = "; ".join(dict.fromkeys([*declared, *hidden_from_c]))
@@ -172,16 +180,16 @@ def link_library(
     with tempfile.TemporaryDirectory(prefix="dyn_ros-export-") as temporary:
         result = Path(temporary) / "result"
         _write_texts(result / "include", headers)
-        for level in levels:
-            build = Path(temporary) / level
+        for target in target_names:
+            build = Path(temporary) / target
             _write_texts(build, {**generated, "symbols": version_script})
-            for symbol, content in objects(level).items():
+            for symbol, content in objects_of_target(target).items():
                 (build / f"{symbol}.o").write_bytes(content)
             generated_sources = [build / file for file in generated if file.endswith(".c")]
             for source in (*sources, *generated_sources):
                 _run_command(
                     [
-                        *_tool_command(level, "gcc"),
+                        *_tool_command(target, "gcc"),
                         *_COMPILER_FLAGS,
                         f"-I{build}",
                         f"-I{result / 'include'}",
@@ -193,9 +201,9 @@ def link_library(
                     ]
                 )
             lib = result / "lib"
-            if level != levels[0]:
-                lib = lib / "glibc-hwcaps" / level
-            _link_objects(level, lib, name, build)
+            if target != target_names[0]:
+                lib = lib / "glibc-hwcaps" / target
+            _link_objects(target, lib, name, build)
         packages.write_packages(result / "lib", name)
         # The loader would prefer these libraries of a former export.
         for path in folder.glob(f"lib/glibc-hwcaps/*/lib{name}.*"):
@@ -213,27 +221,27 @@ def _write_texts(folder: Path, texts: Mapping[str, str]) -> None:
 def _install_files(result: Path, folder: Path) -> None:
     """Copy files to a folder; programs that have loaded a former library keep it."""
     for path in sorted(result.rglob("*")):
-        target = folder / path.relative_to(result)
+        destination = folder / path.relative_to(result)
         if path.is_dir():
-            target.mkdir(parents=True, exist_ok=True)
+            destination.mkdir(parents=True, exist_ok=True)
         else:
-            target.unlink(missing_ok=True)
-            shutil.copy(path, target, follow_symlinks=False)
+            destination.unlink(missing_ok=True)
+            shutil.copy(path, destination, follow_symlinks=False)
 
 
-def _link_objects(level: str, lib: Path, name: str, build: Path) -> None:
+def _link_objects(target: str, lib: Path, name: str, build: Path) -> None:
     """Link the objects in a folder to a shared and to a static library."""
     objects = sorted(map(str, build.glob("*.o")))
     lib.mkdir(parents=True, exist_ok=True)
     soname = packages.soname(name)
-    # The loader refuses the library on processors below the level.
-    level_flags = [f"-Wl,-z,{level}"] if level.startswith("x86") else []
+    # The loader refuses the library on processors that lack instructions of the target.
+    target_flags = [f"-Wl,-z,{target}"] if target.startswith("x86") else []
     _run_command(
         [
-            *_tool_command(level, "gcc"),
+            *_tool_command(target, "gcc"),
             "-shared",
             "-nostdlib",
-            *level_flags,
+            *target_flags,
             f"-Wl,-soname,{soname}",
             f"-Wl,--version-script={build / 'symbols'}",
             "-Wl,--gc-sections",
@@ -244,4 +252,4 @@ def _link_objects(level: str, lib: Path, name: str, build: Path) -> None:
             "-lc",
         ]
     )
-    _run_command([*_tool_command(level, "ar"), "rcsD", str(lib / f"lib{name}.a"), *objects])
+    _run_command([*_tool_command(target, "ar"), "rcsD", str(lib / f"lib{name}.a"), *objects])

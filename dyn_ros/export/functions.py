@@ -111,19 +111,19 @@ def _declare_function(name: str) -> Function:
     """Return a function whose parameters are in the order of its Python parameters."""
     algorithm = ALGORITHMS[name]
     python_parameters = inspect.signature(public_function(name)).parameters
-    places = {parameter: n for n, parameter in enumerate(python_parameters)}
-    selects_joint = "joint" in places
-    hidden = [TERMS, REFERENCE_FRAME] if selects_joint else [TERMS]
+    positions = {parameter: n for n, parameter in enumerate(python_parameters)}
+    selects_joint = "joint" in positions
+    hidden_options = [TERMS, REFERENCE_FRAME] if selects_joint else [TERMS]
 
-    def place(parameter: Field | Option) -> int:
+    def python_position(parameter: Field | Option) -> int:
         is_joint = selects_joint and parameter is FRAME
         c_name = "joint" if is_joint else parameter_name(parameter)
         neighbor = _NEIGHBORS.get(c_name, c_name)
-        end = places.get("frame", len(places))
-        return places.get(c_name, places.get(neighbor, end))
+        end = positions.get("frame", len(positions))
+        return positions.get(c_name, positions.get(neighbor, end))
 
     parameters = [
         *(x for x in algorithm.inputs if x is not CONTACT_ROWS),
-        *(x for x in algorithm.options if x not in hidden),
+        *(x for x in algorithm.options if x not in hidden_options),
     ]
-    return Function(name, algorithm, tuple(sorted(parameters, key=place)), selects_joint)
+    return Function(name, algorithm, tuple(sorted(parameters, key=python_position)), selects_joint)

@@ -52,7 +52,7 @@ PAYLOADS: for each slot the joint, the link, and ten parameters; a slot without 
 NAMES: for the robot, and each joint, frame, velocity and position, where its name begins in TEXT.
 Each name ends with a zero.
 """
-JOINT, FRAME, PAYLOAD = 6, 3, 12
+JOINT_SIZE, FRAME_SIZE, PAYLOAD_SIZE = 6, 3, 12
 """Numbers per joint, frame and payload in their sections."""
 
 
@@ -71,9 +71,9 @@ def format_digest() -> int:
         MAX_PAYLOADS,
         len(HEADER),
         len(SECTIONS),
-        JOINT,
-        FRAME,
-        PAYLOAD,
+        JOINT_SIZE,
+        FRAME_SIZE,
+        PAYLOAD_SIZE,
     ]
     return checksum(np.array(numbers, np.int64)) >> 1
 
@@ -114,7 +114,7 @@ def write_model(model: Model, path: str | os.PathLike[str]) -> None:
 
 
 def model_bytes(model: Model) -> bytes:
-    """Return the content of a model file."""
+    """Return the content of a model file; raise a ValueError for more than 8 payloads."""
     if len(model.payloads) > MAX_PAYLOADS:
         raise ValueError(
             f"model: expected at most {MAX_PAYLOADS} payloads, got "
@@ -124,7 +124,7 @@ def model_bytes(model: Model) -> bytes:
     header[:3] = MAGIC, format_digest(), 0
     header[4:8] = model.nq, model.nv, model.njoints, model.nframes
     blocks, end = [header.tobytes()], header.nbytes
-    for n, section in enumerate(_sections(model)):
+    for n, section in enumerate(_section_arrays(model)):
         content = section.tobytes()
         header[len(HEADER) + 2 * n :][:2] = end, section.size
         blocks.append(content.ljust(8 * _aligned_count(-(-len(content) // 8)), b"\0"))
@@ -142,7 +142,7 @@ def _aligned_count(words: int) -> int:
     return -(-words // unit) * unit
 
 
-def _sections(model: Model) -> list[NDArray]:
+def _section_arrays(model: Model) -> list[NDArray]:
     """Return the sections, in their order."""
     bodies = [joint.inertia.dynamic_parameters() for joint in model.tree.joints]
     links = [link_parameters(frame) for frame in model.tree.frames]
@@ -193,7 +193,7 @@ def frames_of_joints(model: Model) -> list[int]:
 
 def _payload_slots(payloads: Sequence[Payload]) -> Array:
     """Return the section PAYLOADS."""
-    slots = np.zeros((MAX_PAYLOADS, PAYLOAD))
+    slots = np.zeros((MAX_PAYLOADS, PAYLOAD_SIZE))
     for n, payload in enumerate(payloads):
         slots[n] = payload.joint, payload.frame, *payload.inertia.dynamic_parameters()
     return slots

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from .. import __version__
 from ..engine.kernel.names import listed
 from ..engine.model.model import Model
-from .c_header import declaration, documentation_lines
+from .c_header import documentation_lines, wrap_prototype
 from .c_library import link_library, resolve_targets
 from .functions import Function, find_functions, parameter_name
 from .robot_entries import RobotEntry, specialize_entry
@@ -91,47 +91,47 @@ def export_robot_library(
         raise ValueError(f"name: expected an identifier of C, and not dyn_ros, got {prefix!r:.80}")
     if not model.nv:
         raise ValueError(f"model: {model.name} has no joints, on which its functions would depend")
-    levels = resolve_targets(targets)
+    target_names = resolve_targets(targets)
     requests = [_parse_request(text) for text in dict.fromkeys(names or DEFAULT_FUNCTIONS)]
     _check_inputs(inputs, [request.function for request in requests])
     functions: dict[str, list[RobotFunction]] = {}
-    entries: dict[str, list[RobotEntry]] = {level: [] for level in levels}
-    for level in levels:
-        functions[level] = []
+    entries: dict[str, list[RobotEntry]] = {target: [] for target in target_names}
+    for target in target_names:
+        functions[target] = []
         for request in requests:
             if progress:
-                progress(len(functions[level]), len(requests), request.function.name)
-            functions[level].append(
-                _specialize_request(model, request, prefix, level, settable, inputs)
+                progress(len(functions[target]), len(requests), request.function.name)
+            functions[target].append(
+                _specialize_request(model, request, prefix, target, settable, inputs)
             )
             if python:
-                entries[level] += _python_entries(model, request.function, level)
-        symbols = [function.symbol for function in functions[level]]
+                entries[target] += _python_entries(model, request.function, target)
+        symbols = [function.symbol for function in functions[target]]
         for symbol in symbols:
             if symbols.count(symbol) > 1:
                 raise ValueError(
                     f"functions: two of them would be {symbol} in C; export them "
                     "with different names to different folders"
                 )
-    first_level = levels[0]
-    specialized = list(zip(requests, functions[first_level]))
+    first_target = target_names[0]
+    specialized = list(zip(requests, functions[first_target]))
     header = _header_text(model, prefix, specialized, settable, inputs)
 
-    def objects(level: str) -> dict[str, bytes]:
-        return {function.symbol: function.content for function in functions[level]} | {
-            entry.symbol: entry.content for entry in entries[level]
+    def compiled_objects(target: str) -> dict[str, bytes]:
+        return {function.symbol: function.content for function in functions[target]} | {
+            entry.symbol: entry.content for entry in entries[target]
         }
 
     link_library(
         Path(folder),
         prefix,
-        levels,
-        objects,
+        target_names,
+        compiled_objects,
         {f"{prefix}.h": header},
         {"constants.c": _defaults_source(model, prefix)} if settable else {},
         hidden_from_c=[
             symbol
-            for entry in entries[first_level]
+            for entry in entries[first_target]
             for symbol in (entry.symbol, entry.digest_symbol)
         ],
     )
@@ -150,18 +150,21 @@ def _check_inputs(inputs: Sequence[str], functions: Sequence[Function]) -> None:
             )
 
 
-def _python_entries(model: Model, function: Function, level: str) -> list[RobotEntry]:
-    """Return the entry for Python, if there is one that is faster than the general one."""
+def _python_entries(model: Model, function: Function, target: str) -> list[RobotEntry]:
+    """Return the entry for Python as a list, which is empty if the general one is as fast."""
     if "derivatives" in function.name:
         return []
     try:
-        return [specialize_entry(model, function.name, level)]
+        return [specialize_entry(model, function.name, target)]
     except NotTraceable:
         return []
 
 
 def _parse_request(text: str) -> _Request:
-    """Parse a function with its options, NAME or NAME:OPTION=VALUE,OPTION=VALUE."""
+    """Parse a function with its options, NAME or NAME:OPTION=VALUE,OPTION=VALUE.
+
+    Raise a ValueError if there is no such function; options are checked later.
+    """
     name, _, options = text.partition(":")
     pairs = [pair.partition("=") for pair in options.split(",") if pair]
     (function,) = find_functions([name])
@@ -172,7 +175,7 @@ def _specialize_request(
     model: Model,
     request: _Request,
     prefix: str,
-    level: str,
+    target: str,
     settable: bool,
     inputs: Sequence[str],
 ) -> RobotFunction:
@@ -183,7 +186,7 @@ def _specialize_request(
             model,
             request.function.name,
             prefix,
-            level,
+            target,
             settable,
             [name for name in inputs if name in optional],
             request.options,
@@ -224,7 +227,7 @@ def _header_text(
                 f"armature, such as &{prefix}_defaults; the last argument.",
             )
         comment = "\n".join(lines).replace("\n", "\n   ")
-        declarations.append(f"/* {comment} */\n{declaration(robot_function.prototype)};\n")
+        declarations.append(f"/* {comment} */\n{wrap_prototype(robot_function.prototype)};\n")
     upper = prefix.upper()
     structure = (
         f"{parameters_struct(model, prefix)}\n/* What the robot's description says. */\n"
@@ -252,21 +255,25 @@ def _name_enumerations(model: Model, upper: str) -> str:
     frames = {name: model.frame_index(name) for name in model.frame_names}
     return "\n".join(
         [
-            _enumeration(upper, "", sizes),
-            _enumeration(upper, "JOINT_", _indices(model.joint_names)),
-            _enumeration(upper, "FRAME_", frames),
-            _enumeration(upper, "Q_", _indices(model.position_names)),
-            _enumeration(upper, "V_", _indices(model.velocity_names)),
+            _c_enumeration(upper, "", sizes),
+            _c_enumeration(upper, "JOINT_", _index_by_name(model.joint_names)),
+            _c_enumeration(upper, "FRAME_", frames),
+            _c_enumeration(upper, "Q_", _index_by_name(model.position_names)),
+            _c_enumeration(upper, "V_", _index_by_name(model.velocity_names)),
         ]
     )
 
 
-def _indices(names: Iterable[str]) -> dict[str, int]:
+def _index_by_name(names: Iterable[str]) -> dict[str, int]:
+    """Return the index of each name; for equal names, the last."""
     return {name: n for n, name in enumerate(names)}
 
 
-def _enumeration(upper: str, kind: str, numbers: dict[str, int]) -> str:
-    """Return constants of C; of names that result in one identifier, the first is used."""
+def _c_enumeration(upper: str, kind: str, numbers: dict[str, int]) -> str:
+    """Return an enumeration of C with a constant UPPER_KINDNAME for each number.
+
+    Of names that result in one identifier, the first is used.
+    """
     constants: dict[str, int] = {}
     for name, number in numbers.items():
         constants.setdefault(f"{upper}_{kind}{re.sub(r'[^A-Za-z0-9]', '_', name).upper()}", number)

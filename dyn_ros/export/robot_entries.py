@@ -24,11 +24,11 @@ from .robot_functions import record_kernel, settable_floats
 from .specialize.llvm_ir import (
     InstructionWriter,
     compile_object,
-    declarations,
     has_fma,
+    intrinsic_declarations,
     sincos_functions,
 )
-from .specialize.order import schedule
+from .specialize.order import schedule_operations
 from .specialize.trace import NotTraceable
 
 
@@ -64,7 +64,7 @@ def specialize_entry(model: Model, name: str, target: str) -> RobotEntry:
             calls.append(call)
     code_digest = robot_digest(model, algorithm)
     text = (
-        declarations(widths)
+        intrinsic_declarations(widths)
         + sincos_functions(widths)
         + functions
         + _entry_text(symbol, algorithm, calls)
@@ -88,17 +88,17 @@ def _array_function(
         *(x for values in stored.values() for _, x in values),
         *(x for a, b, _ in kernel.trace.checks for x in (a, b)),
     ]
-    operations, order = schedule(kernel.trace.operations, needed_operands, fuse)
+    operations, order = schedule_operations(kernel.trace.operations, needed_operands, fuse)
     writer = InstructionWriter(
         operations, {f.name: f"%{f.name}" for f in inputs} | {"floats": "%floats"}
     )
-    writer.write(order)
+    writer.write_operations(order)
     for f, values in stored.items():
         # The kernel does not write the first row of some fields, the universe's.
         start = math.prod(axis_lengths(model, f.shape)) - len(kernel.fields[f])
         for k, x in values:
-            writer.store(f"%{f.name}", start + k, x)
-    writer.lines.append(f"  ret i64 {writer.status(kernel.trace.checks)}")
+            writer.append_store(f"%{f.name}", start + k, x)
+    writer.lines.append(f"  ret i64 {writer.append_status(kernel.trace.checks)}")
     arrays = [*inputs, *stored]
     arguments = ", ".join(f"ptr noalias %{f}" for f in (*(f.name for f in arrays), "floats"))
     body = "\n".join(writer.lines)

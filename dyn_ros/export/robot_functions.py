@@ -27,17 +27,17 @@ from .model_file import frames_of_joints
 from .specialize.llvm_ir import (
     InstructionWriter,
     compile_object,
-    declarations,
     has_fma,
+    intrinsic_declarations,
     sincos_functions,
 )
-from .specialize.order import schedule
+from .specialize.order import schedule_operations
 from .specialize.trace import (
     NotTraceable,
     Operand,
     Trace,
     TracedCallIntegers,
-    operands,
+    as_operands,
     run_kernels,
 )
 
@@ -102,8 +102,8 @@ def specialize_function(
     """
     (function,) = find_functions([name])
     algorithm = function.algorithm
-    selected = _select_inputs(algorithm, with_inputs)
-    inputs = [x for x in function.inputs if x in selected]
+    selected_inputs = _select_inputs(algorithm, with_inputs)
+    inputs = [x for x in function.inputs if x in selected_inputs]
     option_values, suffix = _parse_options(model, function, options or {})
     symbol = f"{prefix}_{name}{suffix}"
     kernel = record_kernel(
@@ -119,23 +119,25 @@ def specialize_function(
         *(x for values in results.values() for x in values),
         *(x for a, b, _ in kernel.trace.checks for x in (a, b)),
     ]
-    operations, order = schedule(kernel.trace.operations, needed_operands, has_fma(target))
+    operations, order = schedule_operations(
+        kernel.trace.operations, needed_operands, has_fma(target)
+    )
     if any(operations[n][:2] == ("input", LINKS) for n in order):
         raise NotTraceable(f"{name} depends on inertias of single links; use settable=False")
     input_names = [parameter_name(f) for f in inputs]
     sources = {f.name: f"%{name}" for f, name in zip(inputs, input_names)}
     writer = InstructionWriter(operations, sources | {PARAMETERS: f"%{PARAMETERS}"})
-    writer.write(order)
+    writer.write_operations(order)
     for result, values in results.items():
         for k, value in enumerate(values):
-            writer.store(f"%{result}", k, value)
+            writer.append_store(f"%{result}", k, value)
     parameters = [PARAMETERS] if settable else []
     arguments = [*input_names, *results, *parameters]
     read_only = [*input_names, *parameters]
-    status = writer.status(kernel.trace.checks)
+    status = writer.append_status(kernel.trace.checks)
     content = compile_object(_module_text(writer, symbol, arguments, read_only, status), target)
     return RobotFunction(
-        content, symbol, _prototype(symbol, prefix, input_names, list(results), settable)
+        content, symbol, _c_prototype(symbol, prefix, input_names, list(results), settable)
     )
 
 
@@ -191,11 +193,11 @@ def record_kernel(
             raise NotTraceable(f"{algorithm.name} takes constraints or contacts")
         call_ints[packing.HAS_INPUT + f] = 1
         for k in range(call_ints[packing.SIZE + f]):
-            work[call_ints[packing.OFFSET + f] + k] = trace.input(f.name, k)
+            work[call_ints[packing.OFFSET + f] + k] = trace.record_input(f.name, k)
     for option, value in options.items():
         call_ints[packing.OPTION + option] = value
     for k, (source, n) in settable.items():
-        model_floats[k] = trace.input(source, n)
+        model_floats[k] = trace.record_input(source, n)
     run_kernels(
         trace,
         (*entries.ALWAYS, program.kernel),
@@ -212,16 +214,20 @@ def record_kernel(
         if f.shape[:1] == ("rows",):
             # The first row is for the universe.
             start += (end - start) // (model.njoints + 1)
-        written[f] = operands(work[start:end])
+        written[f] = as_operands(work[start:end])
     return RecordedKernel(trace, written)
 
 
 def _float_list(numbers: Array) -> list[Any]:
+    """Return numbers as a list of floats, in which a trace can replace some."""
     return list(map(float, numbers))
 
 
 def _select_inputs(algorithm: Algorithm, with_inputs: Sequence[str]) -> list[Field]:
-    """Return the required inputs, and the optional ones that are listed."""
+    """Return the required inputs, and the optional ones with the names ``with_inputs``.
+
+    Raise a ValueError if there is no such optional input.
+    """
     optional = [parameter_name(f) for f in algorithm.optional]
     unknown = [name for name in with_inputs if name not in optional]
     if unknown:
@@ -239,7 +245,11 @@ def _select_inputs(algorithm: Algorithm, with_inputs: Sequence[str]) -> list[Fie
 def _parse_options(
     model: Model, function: Function, values: Mapping[str, int | str]
 ) -> tuple[dict[int, int], str]:
-    """Return the values by option, and the part of the function's name that they make."""
+    """Return the values by option, and the part of the function's name that they make.
+
+    Raise NotTraceable if an option is a structure of C, and a ValueError if a value or an option is
+    missing, unknown or out of range.
+    """
     algorithm = function.algorithm
     if any(map(structure_name, algorithm.options)):
         raise NotTraceable(f"{algorithm.name} takes constraints or contacts")
@@ -288,17 +298,17 @@ def _module_text(
     parameters = ", ".join(
         f"ptr noalias {'readonly ' * (name in read_only)}%{name}" for name in arguments
     )
-    status = writer.new(f"trunc i64 {status} to i32")
+    status = writer.append(f"trunc i64 {status} to i32")
     body = "\n".join(writer.lines)
     return (
-        declarations(writer.sine_widths)
+        intrinsic_declarations(writer.sine_widths)
         + sincos_functions(writer.sine_widths)
         + f"define i32 @{symbol}({parameters}) nounwind willreturn {{\n{body}\n"
         f"  ret i32 {status}\n}}\n"
     )
 
 
-def _prototype(
+def _c_prototype(
     symbol: str, prefix: str, inputs: Sequence[str], results: Sequence[str], settable: bool
 ) -> str:
     """Return the C prototype of a function, without semicolon."""

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from .order import depends_on, needed_operations
+from .order import find_dependencies, find_needed_operations
 from .trace import NotTraceable, Operand, Operation, trace_of_sincos
 
 # All numbers are finite if the caller's are, so that 0 x and x - x are zero. Sums keep their order,
@@ -42,19 +42,19 @@ class InstructionWriter:
         self._names: dict[int, str] = {}
         self._result_count = 0
 
-    def new(self, instruction: str) -> str:
+    def append(self, instruction: str) -> str:
         """Append an instruction; return the name of its result."""
         self._result_count += 1
         self.lines.append(f"  %x{self._result_count} = {instruction}")
         return f"%x{self._result_count}"
 
-    def name(self, operand: Operand) -> str:
+    def operand_text(self, operand: Operand) -> str:
         """Return the text of an operand."""
         if isinstance(operand, int):
             return self._names[operand]
-        return splat(self._width, hexadecimal(operand))
+        return splat_constant(self._width, hexadecimal_float(operand))
 
-    def write(self, order: Sequence[int]) -> None:
+    def write_operations(self, order: Sequence[int]) -> None:
         """Write operations in this order, but angles and their sines first."""
         operations = self._operations
         trigonometric = [n for n in order if operations[n][0] in ("sin", "cos")]
@@ -78,7 +78,7 @@ class InstructionWriter:
                 dependencies.add(n)
                 if self._operations[n][0] in ("sin", "cos"):
                     raise NotTraceable("a sine of a sine")
-                pending += depends_on(self._operations[n])
+                pending += find_dependencies(self._operations[n])
         return sorted(dependencies)
 
     def _write_sines(self, angles: Sequence[Operand]) -> dict[Operand, tuple[str, str]]:
@@ -90,14 +90,14 @@ class InstructionWriter:
             self.sine_widths.add(width)
             kind, vector = f"<{width} x double>", "zeroinitializer"
             for lane, angle in enumerate(lanes):
-                vector = self.new(
-                    f"insertelement {kind} {vector}, double {self.name(angle)}, i32 {lane}"
+                vector = self.append(
+                    f"insertelement {kind} {vector}, double {self.operand_text(angle)}, i32 {lane}"
                 )
-            pair = self.new(f"call {{{kind}, {kind}}} @sincos{width}({kind} {vector})")
-            halves = [self.new(f"extractvalue {{{kind}, {kind}}} {pair}, {n}") for n in (0, 1)]
+            pair = self.append(f"call {{{kind}, {kind}}} @sincos{width}({kind} {vector})")
+            halves = [self.append(f"extractvalue {{{kind}, {kind}}} {pair}, {n}") for n in (0, 1)]
             for lane, angle in enumerate(lanes):
                 sine, cosine = (
-                    self.new(f"extractelement {kind} {half}, i32 {lane}") for half in halves
+                    self.append(f"extractelement {kind} {half}, i32 {lane}") for half in halves
                 )
                 sines[angle] = sine, cosine
         return sines
@@ -107,54 +107,57 @@ class InstructionWriter:
         kind = self._kind
         if name == "input":
             source, k = operands
-            return self.load(self._inputs[source], k)
-        values = [self.name(x) for x in operands]
+            return self.append_load(self._inputs[source], k)
+        values = [self.operand_text(x) for x in operands]
         if name in _BINARY_INSTRUCTIONS:
-            return self.new(
+            return self.append(
                 f"{_BINARY_INSTRUCTIONS[name]} {_FAST_MATH_FLAGS} {kind} {values[0]}, {values[1]}"
             )
         if name in _FUSED_SIGNS:
             for n, is_negated in zip((0, 2), _FUSED_SIGNS[name]):
                 if is_negated:
-                    values[n] = self.new(f"fneg {_FAST_MATH_FLAGS} {kind} {values[n]}")
+                    values[n] = self.append(f"fneg {_FAST_MATH_FLAGS} {kind} {values[n]}")
             name = "fma"
         if name == "neg":
-            return self.new(f"fneg {_FAST_MATH_FLAGS} {kind} {values[0]}")
+            return self.append(f"fneg {_FAST_MATH_FLAGS} {kind} {values[0]}")
         if name == "select":
             bits = "i1" if self._width == 1 else f"<{self._width} x i1>"
-            above = self.new(f"fcmp ogt {kind} {values[0]}, {values[1]}")
-            return self.new(f"select {bits} {above}, {kind} {values[2]}, {kind} {values[3]}")
+            above = self.append(f"fcmp ogt {kind} {values[0]}, {values[1]}")
+            return self.append(f"select {bits} {above}, {kind} {values[2]}, {kind} {values[3]}")
         arguments = ", ".join(f"{kind} {value}" for value in values)
         function = f"@llvm.{_INTRINSICS[name]}.{self._suffix}"
-        return self.new(f"call {_FAST_MATH_FLAGS} {kind} {function}({arguments})")
+        return self.append(f"call {_FAST_MATH_FLAGS} {kind} {function}({arguments})")
 
-    def load(self, pointer: str, k: int) -> str:
+    def append_load(self, pointer: str, k: int) -> str:
         """Load number k at a pointer; a vector is passed by value, and returned as it is."""
         if self._width > 1 or pointer == "%angle":
             return pointer
-        address = self.new(f"getelementptr double, ptr {pointer}, i64 {k}")
-        return self.new(f"load double, ptr {address}, align 8")
+        address = self.append(f"getelementptr double, ptr {pointer}, i64 {k}")
+        return self.append(f"load double, ptr {address}, align 8")
 
-    def store(self, pointer: str, k: int, value: Operand) -> None:
+    def append_store(self, pointer: str, k: int, value: Operand) -> None:
         """Store a value as number k at a pointer."""
-        address = self.new(f"getelementptr double, ptr {pointer}, i64 {k}")
-        self.lines.append(f"  store double {self.name(value)}, ptr {address}, align 8")
+        address = self.append(f"getelementptr double, ptr {pointer}, i64 {k}")
+        self.lines.append(f"  store double {self.operand_text(value)}, ptr {address}, align 8")
 
-    def status(self, checks: Sequence[tuple[Operand, Operand, int]]) -> str:
-        """Return the status of the first check that fails, or zero."""
+    def append_status(self, checks: Sequence[tuple[Operand, Operand, int]]) -> str:
+        """Append the checks; return the name of the status of the first that fails, or of zero.
+
+        A check (a, b, status) fails unless a > b.
+        """
         status = "0"
         for a, b, failure_status in reversed(checks):
-            holds = self.new(f"fcmp ogt double {self.name(a)}, {self.name(b)}")
-            status = self.new(f"select i1 {holds}, i64 {status}, i64 {failure_status}")
+            holds = self.append(f"fcmp ogt double {self.operand_text(a)}, {self.operand_text(b)}")
+            status = self.append(f"select i1 {holds}, i64 {status}, i64 {failure_status}")
         return status
 
 
-def splat(width: int, number: str) -> str:
-    """Return a constant vector with equal entries."""
+def splat_constant(width: int, number: str) -> str:
+    """Return a constant vector of ``width`` equal entries; the number itself for a width of 1."""
     return number if width == 1 else "<" + ", ".join([f"double {number}"] * width) + ">"
 
 
-def hexadecimal(x: float) -> str:
+def hexadecimal_float(x: float) -> str:
     """Return a float as LLVM writes it."""
     return f"0x{struct.unpack('<Q', struct.pack('<d', x))[0]:016X}"
 
@@ -164,12 +167,12 @@ def sincos_function(width: int) -> str:
     """Return a function that returns the sines and cosines of a vector of angles."""
     trace, results = trace_of_sincos()
     writer = InstructionWriter(trace.operations, {"x": "%angle"}, width)
-    writer.write(needed_operations(trace.operations, results))
+    writer.write_operations(find_needed_operations(trace.operations, results))
     kind = f"<{width} x double>"
-    sine, cosine = (writer.name(x) for x in results)
+    sine, cosine = (writer.operand_text(x) for x in results)
     if width == 1:
         sine, cosine = (
-            writer.new(f"insertelement {kind} poison, double {x}, i32 0") for x in (sine, cosine)
+            writer.append(f"insertelement {kind} poison, double {x}, i32 0") for x in (sine, cosine)
         )
     argument = "%angles" if width == 1 else "%angle"
     extract = f"  %angle = extractelement {kind} %angles, i32 0\n" if width == 1 else ""
@@ -189,7 +192,7 @@ def sincos_functions(widths: Iterable[int]) -> str:
     return "".join(map(sincos_function, sorted(widths)))
 
 
-def declarations(widths: Iterable[int]) -> str:
+def intrinsic_declarations(widths: Iterable[int]) -> str:
     """Return the declarations of intrinsic functions for numbers and vectors of these widths."""
     lines = []
     for name in _INTRINSICS.values():

@@ -11,17 +11,19 @@ from .trace import NotTraceable, Operand, Operation
 MAX_OPERATIONS = 15_000
 """Operations of a function; with more, loops are faster, as measured on x86-64-v4."""
 _MAX_CACHED_OPERATIONS = 4_000
-"""Operations whose code fits into the instruction cache; see ``schedule``."""
+"""Operations whose code fits into the instruction cache; see ``schedule_operations``."""
 
 
-def depends_on(operation: Operation) -> list[int]:
+def find_dependencies(operation: Operation) -> list[int]:
     """Return the operations whose results an operation reads."""
     if operation[0] == "input":
         return []
     return [x for x in operation[1:] if isinstance(x, int)]
 
 
-def needed_operations(operations: Sequence[Operation], results: Iterable[Operand]) -> list[int]:
+def find_needed_operations(
+    operations: Sequence[Operation], results: Iterable[Operand]
+) -> list[int]:
     """Return the operations that results depend on, in order."""
     is_needed = bytearray(len(operations))
     for operand in results:
@@ -29,7 +31,7 @@ def needed_operations(operations: Sequence[Operation], results: Iterable[Operand
             is_needed[operand] = 1
     for n in range(len(operations) - 1, -1, -1):
         if is_needed[n]:
-            for x in depends_on(operations[n]):
+            for x in find_dependencies(operations[n]):
                 is_needed[x] = 1
     return [n for n, flag in enumerate(is_needed) if flag]
 
@@ -38,7 +40,7 @@ def _find_users(operations: Sequence[Operation], order: Iterable[int]) -> dict[i
     """Return the operations that read the result of each operation."""
     users: dict[int, list[int]] = {n: [] for n in order}
     for n in users:
-        for x in depends_on(operations[n]):
+        for x in find_dependencies(operations[n]):
             users[x].append(n)
     return users
 
@@ -49,7 +51,7 @@ def _fuse_products(operations: Sequence[Operation], results: Sequence[Operand]) 
     Such a product is computed again in each sum: one instruction instead of two, if no other
     operation requires it.
     """
-    users = _find_users(operations, needed_operations(operations, results))
+    users = _find_users(operations, find_needed_operations(operations, results))
     result_operations = {x for x in results if isinstance(x, int)}
     fusible = {
         n
@@ -75,10 +77,12 @@ def _fuse_products(operations: Sequence[Operation], results: Sequence[Operand]) 
     return new_operations
 
 
-def schedule(
+def schedule_operations(
     operations: Sequence[Operation], results: Sequence[Operand], fuse: bool
 ) -> tuple[Sequence[Operation], list[int]]:
-    """Return the operations, fused if wanted, and the order in which to compute needed ones.
+    """Return the operations, with ``fuse`` fused ones, and the order of those that results need.
+
+    Raise NotTraceable if they are so many that loops are faster.
 
     In code that fits into the instruction cache, operations that are used once are computed just
     before their use, so that fewer numbers wait in registers. The time of larger code is the time
@@ -86,7 +90,7 @@ def schedule(
     """
     if fuse:
         operations = _fuse_products(operations, results)
-    kernel_order = needed_operations(operations, results)
+    kernel_order = find_needed_operations(operations, results)
     if len(kernel_order) > MAX_OPERATIONS:
         raise NotTraceable(
             f"{len(kernel_order)} operations without loops are slower than the "
@@ -106,7 +110,7 @@ def _append_with_operands(operations: Sequence[Operation], n: int, order: dict[i
     """Append an operation after those that it depends on."""
     pending = [n]
     while pending:
-        missing = [x for x in depends_on(operations[pending[-1]]) if x not in order]
+        missing = [x for x in find_dependencies(operations[pending[-1]]) if x not in order]
         if missing:
             pending.append(missing[0])
         else:

@@ -42,7 +42,7 @@ class Trace:
         self._results: dict[Operation, Number] = {}
         self._failed_condition: tuple[Operand, Operand, int] | None = None
 
-    def number(self, name: str, *operands: Any) -> Number:
+    def record(self, name: str, *operands: Any) -> Number:
         """Record an operation, unless it is recorded; return its result."""
         key = name, *operands
         if name in _COMMUTATIVE and str(operands[0]) > str(operands[1]):
@@ -53,9 +53,9 @@ class Trace:
             self.operations.append(key)
         return result
 
-    def input(self, source: str, k: int) -> Number:
+    def record_input(self, source: str, k: int) -> Number:
         """Return number k of an array that the caller passes."""
-        return self.number("input", source, k)
+        return self.record("input", source, k)
 
     def fail_condition(self, a: Operand, b: Operand) -> None:
         """Note the condition a > b of a pivot; the kernel must call ``fail`` next."""
@@ -85,47 +85,49 @@ class Number:
         self.trace, self.index = trace, index
 
     def _is_negative(self) -> bool:
+        """Return True if it is the result of a change of sign."""
         return self.trace.operations[self.index][0] == "neg"
 
-    def _negated(self) -> Number:
+    def _without_sign(self) -> Number:
+        """Return the number whose sign was changed, if ``_is_negative``."""
         return Number(self.trace, self.trace.operations[self.index][1])
 
     def __neg__(self) -> Number:
-        return self._negated() if self._is_negative() else self.trace.number("neg", self.index)
+        return self._without_sign() if self._is_negative() else self.trace.record("neg", self.index)
 
     def __add__(self, other: Any) -> Any:
         if isinstance(other, Number):
             if other._is_negative():
-                return self - other._negated()
+                return self - other._without_sign()
             if self._is_negative():
-                return other - self._negated()
+                return other - self._without_sign()
         elif other == 0.0:
             return self
-        return self.trace.number("add", self.index, _operand(other))
+        return self.trace.record("add", self.index, _as_operand(other))
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Any:
         if isinstance(other, Number):
             if other._is_negative():
-                return self + other._negated()
+                return self + other._without_sign()
             if other.index == self.index:
                 return 0.0
         elif other == 0.0:
             return self
-        return self.trace.number("sub", self.index, _operand(other))
+        return self.trace.record("sub", self.index, _as_operand(other))
 
     def __rsub__(self, other: Any) -> Any:
         if other == 0.0:
             return -self
-        return self.trace.number("sub", _operand(other), self.index)
+        return self.trace.record("sub", _as_operand(other), self.index)
 
     def __mul__(self, other: Any) -> Any:
         if isinstance(other, Number):
             if other._is_negative():
-                return -(self * other._negated())
+                return -(self * other._without_sign())
             if self._is_negative():
-                return -(self._negated() * other)
+                return -(self._without_sign() * other)
         elif other == 0.0:
             return 0.0
         elif other == 1.0:
@@ -133,18 +135,18 @@ class Number:
         elif other < 0.0:
             return -(self * -other)
         elif self._is_negative():
-            return -(self._negated() * other)
-        return self.trace.number("mul", self.index, _operand(other))
+            return -(self._without_sign() * other)
+        return self.trace.record("mul", self.index, _as_operand(other))
 
     __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> Any:
         if not isinstance(other, Number) and math.frexp(other)[0] in (0.5, -0.5):
             return self * (1.0 / other)
-        return self.trace.number("div", self.index, _operand(other))
+        return self.trace.record("div", self.index, _as_operand(other))
 
     def __rtruediv__(self, other: Any) -> Any:
-        return 0.0 if other == 0.0 else self.trace.number("div", _operand(other), self.index)
+        return 0.0 if other == 0.0 else self.trace.record("div", _as_operand(other), self.index)
 
     def __bool__(self) -> bool:
         raise NotTraceable(_BRANCH_ON_INPUT)
@@ -157,68 +159,72 @@ class Number:
     __hash__ = None  # type: ignore[assignment]
 
 
-def _operand(x: Any) -> Operand:
+def _as_operand(x: Any) -> Operand:
+    """Return a number as an operand; a constant is a float."""
     return x.index if isinstance(x, Number) else float(x)
 
 
-def operands(numbers: Iterable[Any]) -> list[Operand]:
+def as_operands(numbers: Iterable[Any]) -> list[Operand]:
     """Return numbers of a workspace as operands."""
-    return [_operand(x) for x in numbers]
+    return [_as_operand(x) for x in numbers]
 
 
 # --- operations of lanes.py on Number
 
 
-def _load(a: list[Any], i: int) -> Any:
+def _load_number(a: list[Any], i: int) -> Any:
+    """Return number i of a workspace."""
     return a[i]
 
 
-def _store(a: list[Any], i: int, x: Any) -> None:
+def _store_number(a: list[Any], i: int, x: Any) -> None:
+    """Set number i of a workspace."""
     a[i] = x
 
 
-def _traced(name: str, float_function: Callable) -> Callable:
+def _record_or_compute(name: str, float_function: Callable) -> Callable:
     """Return a function that records an operation, or computes it if all arguments are floats."""
 
-    def apply(*arguments: Any) -> Any:
+    def record_or_call(*arguments: Any) -> Any:
         for x in arguments:
             if isinstance(x, Number):
-                return x.trace.number(name, *operands(arguments))
+                return x.trace.record(name, *as_operands(arguments))
         return float_function(*arguments)
 
-    return apply
+    return record_or_call
 
 
 def _sincos(x: Any) -> tuple[Any, Any]:
+    """Return the sine and the cosine of an angle, recorded unless it is a float."""
     if not isinstance(x, Number):
         return math.sin(x), math.cos(x)
-    return x.trace.number("sin", x.index), x.trace.number("cos", x.index)
+    return x.trace.record("sin", x.index), x.trace.record("cos", x.index)
 
 
 def _all_above(a: Any, b: Any) -> bool:
     """Return False for numbers of the caller: the kernel takes the branch of a singular pivot."""
     for x in (a, b):
         if isinstance(x, Number):
-            x.trace.fail_condition(_operand(a), _operand(b))
+            x.trace.fail_condition(_as_operand(a), _as_operand(b))
             return False
     return a > b
 
 
 _OPERATIONS: dict[str, Callable] = {
-    "load": _load,
-    "store": _store,
-    "constant": _load,
+    "load": _load_number,
+    "store": _store_number,
+    "constant": _load_number,
     "lift": lambda value, like: value,
     "all_above": _all_above,
     "holds_lanes": lambda a: False,
     "simd_width": lambda a: 1,
     "load_simd": lambda a, i, count: a[i],
-    "store_simd": lambda a, i, count, x: _store(a, i, x),
-    "select_above": _traced("select", lambda a, b, x, y: x if a > b else y),
-    "fma": _traced("fma", la.fma),
-    "rint": _traced("rint", round),
-    "sqrt": _traced("sqrt", math.sqrt),
-    "fabs": _traced("fabs", abs),
+    "store_simd": lambda a, i, count, x: _store_number(a, i, x),
+    "select_above": _record_or_compute("select", lambda a, b, x, y: x if a > b else y),
+    "fma": _record_or_compute("fma", la.fma),
+    "rint": _record_or_compute("rint", round),
+    "sqrt": _record_or_compute("sqrt", math.sqrt),
+    "fabs": _record_or_compute("fabs", abs),
     "sincos": _sincos,
 }
 
@@ -230,7 +236,7 @@ class _ReboundModule:
         self._module, self._rebinding = module, rebinding
 
     def __getattr__(self, name: str) -> Any:
-        return self._rebinding.value(getattr(self._module, name))
+        return self._rebinding.rebound_value(getattr(self._module, name))
 
 
 class Rebinding:
@@ -244,20 +250,20 @@ class Rebinding:
         # Objects whose ids are keys of _values.
         self._referenced: list[Any] = []
 
-    def value(self, value: Any) -> Any:
+    def rebound_value(self, value: Any) -> Any:
         """Return a value that a kernel refers to; functions and modules are rebound."""
         value = _python_function(value)
         if id(value) in self._values:
             return self._values[id(value)]
         if isinstance(value, FunctionType):
-            return self.function(value)
+            return self.rebound_function(value)
         if isinstance(value, ModuleType):
             self._referenced.append(value)
             module = self._values[id(value)] = _ReboundModule(value, self)
             return module
         return value
 
-    def function(self, function: Any) -> Any:
+    def rebound_function(self, function: Any) -> Any:
         """Return a copy of a function; everything that it calls is rebound."""
         function = _python_function(function)
         namespace: dict[str, Any] = {"__builtins__": builtins}
@@ -269,9 +275,9 @@ class Rebinding:
         self._referenced.append(function)
         for name in _referenced_names(function.__code__):
             if name in function.__globals__:
-                namespace[name] = self.value(function.__globals__[name])
+                namespace[name] = self.rebound_value(function.__globals__[name])
         for cell, original in zip(cells, function.__closure__ or ()):
-            cell.cell_contents = self.value(original.cell_contents)
+            cell.cell_contents = self.rebound_value(original.cell_contents)
         return copy
 
 
@@ -281,6 +287,7 @@ def _python_function(function: Any) -> Any:
 
 
 def _new_cell(value: Any) -> Any:
+    """Return a cell of a closure that contains a value."""
     return (lambda: value).__closure__[0]  # type: ignore[index]
 
 
@@ -307,10 +314,13 @@ class TracedCallIntegers(list):
 
 
 def run_kernels(trace: Trace, kernels: Iterable[Any], arrays: packing.KernelArgs) -> None:
-    """Run kernels on lists of numbers."""
+    """Run kernels on lists of numbers, which they change in place, and record in the trace.
+
+    Raise NotTraceable if a branch depends on a number of the caller.
+    """
     rebinding = Rebinding()
     for kernel in kernels:
-        rebinding.function(kernel)(arrays)
+        rebinding.rebound_function(kernel)(arrays)
     trace.require_no_failure()
 
 
@@ -318,5 +328,5 @@ def trace_of_sincos() -> tuple[Trace, tuple[Operand, ...]]:
     """Return the operations of ``sincos`` on one number, and its two results."""
     trace = Trace()
     operations = {name: function for name, function in _OPERATIONS.items() if name != "sincos"}
-    sine, cosine = Rebinding(operations).function(la.sincos)(trace.input("x", 0))
-    return trace, (_operand(sine), _operand(cosine))
+    sine, cosine = Rebinding(operations).rebound_function(la.sincos)(trace.record_input("x", 0))
+    return trace, (_as_operand(sine), _as_operand(cosine))
