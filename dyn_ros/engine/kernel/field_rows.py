@@ -1,10 +1,15 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Access to fields of the workspace: numbers, rows, and matrices.
+"""Access to fields of the workspace: entries, rows, and matrices.
 
-A row holds a vector, a rotation, a motion, a force, a placement or an inertia. Rows are numbered
-from the start of the field: in a field with one row for each joint, row i belongs to joint i,
-and row 0 to the universe. Only this module knows how many numbers a row has.
+An entry is a number of a field, counted from the start of the field. A row holds a vector, a
+rotation, a motion, a force, a placement or an inertia. Rows are counted from the start of the
+field: in a field with one row for each joint, row i belongs to joint i, and row 0 to the universe.
+The accessors of rows know how many entries a row has. A matrix consists of elements [i, j]; it is a
+field, a part of one, or its transpose.
+
+``add_to_...`` adds to what is stored. ``accumulate_...`` does so only if mimic joints share
+velocities: otherwise each number is written once, so it is set and need not be cleared before.
 """
 
 from collections import namedtuple
@@ -40,25 +45,25 @@ from .packing import clear, idx_column, increase, is_batch, is_coupled, nv, offs
 
 @kernel
 def entry(r, field, k):
-    """Return number k of a field."""
+    """Return entry k of a field."""
     return load(r.work, offset(r, field) + k)
 
 
 @kernel
 def set_entry(r, field, k, x):
-    """Set number k of a field."""
+    """Set entry k of a field."""
     store(r.work, offset(r, field) + k, x)
 
 
 @kernel
 def add_to_entry(r, field, k, x):
-    """Add x to number k of a field."""
+    """Add x to entry k of a field."""
     increase(r.work, offset(r, field) + k, x)
 
 
 @kernel
 def accumulate_entry(r, field, k, x):
-    """Set number k of a field to x, or add x if mimic joints share velocities."""
+    """Set entry k of a field to x, or add x if mimic joints share velocities."""
     if is_coupled(r):
         x = x + load(r.work, offset(r, field) + k)
     store(r.work, offset(r, field) + k, x)
@@ -66,25 +71,28 @@ def accumulate_entry(r, field, k, x):
 
 @kernel
 def clear_entries(r, field, count):
-    """Set the first ``count`` numbers of a field to zero."""
+    """Set the first ``count`` entries of a field to zero."""
     clear(r.work, offset(r, field), count)
 
 
 @kernel
 def entries(r, field, k, count):
-    """Return up to ``count`` numbers of a field from number k on, a vector."""
+    """Return the SIMD vector of the next ``simd_width`` entries of a field from entry k on.
+
+    At most ``count`` entries are loaded; the rest of the vector is zero.
+    """
     return load_simd(r.work, offset(r, field) + k, count)
 
 
 @kernel
 def set_entries(r, field, k, count, x):
-    """Set up to ``count`` numbers of a field from number k on to a vector."""
+    """Set at most ``count`` entries of a field from entry k on to a SIMD vector."""
     store_simd(r.work, offset(r, field) + k, count, x)
 
 
 @kernel
 def clear_row(r, field, i, length):
-    """Set row i of a field, of ``length`` numbers, to zero."""
+    """Set row i of a field whose rows have ``length`` entries to zero."""
     clear(r.work, offset(r, field) + length * i, length)
 
 
@@ -99,7 +107,8 @@ def clear_sum(r, field):
 def clear_sparse(r, field):
     """Clear a field with the sparsity of the tree before ``accumulate_element``.
 
-    The workspace of a batch is private, so the entries outside the tree stay zero there.
+    The entries outside the tree must be zero. In the private workspace of a batch they stay zero,
+    so it is cleared only if mimic joints share velocities.
     """
     if is_coupled(r) or not is_batch(r):
         clear_entries(r, field, size(r, field))
@@ -378,26 +387,30 @@ def set_elements9(r, A, i, j, R):
 
 @kernel
 def elements(r, A, i, j, count):
-    """Return up to ``count`` numbers from A[i, j] on, a vector; in a row without gaps."""
+    """Return the SIMD vector of the next ``simd_width`` numbers from A[i, j] on.
+
+    At most ``count`` numbers are loaded; the rest of the vector is zero. Elements of a row must be
+    adjacent.
+    """
     return load_simd(r.work, A.start + A.row_step * i + j, count)
 
 
 @kernel
 def set_elements(r, A, i, j, count, x):
-    """Set up to ``count`` numbers from A[i, j] on to a vector, in a row without gaps."""
+    """Set at most ``count`` numbers from A[i, j] on, in a row without gaps, to a SIMD vector."""
     store_simd(r.work, A.start + A.row_step * i + j, count, x)
 
 
 @kernel
 def add_to_elements(r, A, i, j, count, x):
-    """Add a vector to up to ``count`` numbers from A[i, j] on, in a row without gaps."""
+    """Add a SIMD vector to at most ``count`` numbers from A[i, j] on, in a row without gaps."""
     k = A.start + A.row_step * i + j
     store_simd(r.work, k, count, load_simd(r.work, k, count) + x)
 
 
 @kernel
 def accumulate_inertia(r, A, i, j, Y):
-    """Set the ten numbers A[i, j ...], or add to them if mimic joints share velocities."""
+    """Set ten numbers from A[i, j] on to an inertia, or add it if mimic joints share velocities."""
     k = A.start + A.row_step * i + j
     if is_coupled(r):
         Y = inertia_add(load_inertia(r.work, k), Y)

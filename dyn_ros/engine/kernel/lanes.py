@@ -80,12 +80,15 @@ def simd_width(a: Any) -> int:
 
 
 def load_simd(a: Any, i: int, count: int) -> Any:
-    """Load up to ``count`` of ``simd_width(a)`` numbers of a workspace, from number i on."""
+    """Return the vector of ``simd_width(a)`` numbers of a workspace from number i on.
+
+    At most ``count`` numbers are loaded; the rest of the vector is zero.
+    """
     return a[i]
 
 
 def store_simd(a: Any, i: int, count: int, x: Any) -> None:
-    """Store up to ``count`` numbers; the counterpart of ``load_simd``."""
+    """Store the first ``count`` numbers of a vector; the counterpart of ``load_simd``."""
     a[i] = x
 
 

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Exponential and logarithm of rotations and rigid motions, on NumPy arrays.
+"""Exponential and logarithm of rotations and rigid motions, on NumPy arrays; kernels: logarithm.py.
 
 Arrays can have any number of leading batch axes. Rotations are quaternions (x y z w); velocities
 are (linear, angular), expressed in the moving frame.
@@ -26,7 +26,8 @@ _JEXP = [
 ]
 
 
-def _series(x2: Array, *coefficients: float) -> Array:
+def _polynomial(x2: Array, *coefficients: float) -> Array:
+    """Return the sum of coefficients[n] x2^n, by Horner's method."""
     total = np.zeros_like(x2)
     for c in reversed(coefficients):
         total = c + x2 * total
@@ -115,12 +116,12 @@ def se3_exp(twist: Array) -> tuple[Array, Array]:
     small = x < MAX_SERIES_ANGLE
     b = _divided(
         small,
-        _series(x2, 1 / 2, -1 / 24, 1 / 720, -1 / 40320),
+        _polynomial(x2, 1 / 2, -1 / 24, 1 / 720, -1 / 40320),
         lambda: 2.0 * np.sin(0.5 * x) ** 2 / x2,
     )
     c = _divided(
         small,
-        _series(x2, 1 / 6, -1 / 120, 1 / 5040, -1 / 362880),
+        _polynomial(x2, 1 / 6, -1 / 120, 1 / 5040, -1 / 362880),
         lambda: (x - np.sin(x)) / (x * x2),
     )
     wv = cross(w, v)
@@ -134,7 +135,7 @@ def se3_log(p: Array, q: Array) -> Array:
     x = np.sqrt(x2)
     c = _divided(
         x < MAX_SERIES_ANGLE,
-        _series(x2, 1 / 12, 1 / 720, 1 / 30240, 1 / 1209600),
+        _polynomial(x2, 1 / 12, 1 / 720, 1 / 30240, 1 / 1209600),
         lambda: (1.0 - 0.5 * x / np.tan(0.5 * x)) / x2,
     )
     wp = cross(w, p)
@@ -157,7 +158,8 @@ def se3_jexp(twist: Array) -> Array:
         lambda: (2.0 * x - 3.0 * s + x * c) / (2.0 * x2**2 * x),
     )
     coefficients = [
-        _divided(x < 1.0, _series(x2, *series), function) for series, function in zip(_JEXP, exact)
+        _divided(x < 1.0, _polynomial(x2, *series), function)
+        for series, function in zip(_JEXP, exact)
     ]
     identity, minus_ad = np.eye(6), -_ad(twist)
     total = np.zeros_like(minus_ad)

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The logarithm of a placement and its derivative, for kernels, without branches.
+"""The logarithm of a placement and its derivative, for kernels, without branches; NumPy: lie.py.
 
 Murray, Li and Sastry, A Mathematical Introduction to Robotic Manipulation (1994), appendix A;
 Bullo and Murray, "Proportional derivative (PD) control on the Euclidean group" (1995).
@@ -29,11 +29,11 @@ _FOURTH = tuple(-(n + 1) * b for n, b in enumerate(_THIRD[1:]))
 
 
 @kernel
-def _series(x, coefficients):
-    """Return a polynomial in x, by Horner's method."""
-    total = coefficients[len(coefficients) - 1] + 0.0 * x
+def _polynomial(x2, coefficients):
+    """Return the sum of coefficients[n] x2^n, by Horner's method."""
+    total = coefficients[len(coefficients) - 1] + 0.0 * x2  # a number of the type of x2
     for n in range(len(coefficients) - 2, -1, -1):
-        total = coefficients[n] + x * total
+        total = coefficients[n] + x2 * total
     return total
 
 
@@ -97,7 +97,7 @@ def _third(x2):
     x = sqrt(x2)
     s, c = sincos(0.5 * x)
     exact = (1.0 - 0.5 * x * c / (s + _MIN_DIVISOR)) / (x2 + _MIN_DIVISOR)
-    return select_above(x2, _MAX_SERIES_SQUARE, exact, _series(x2, _THIRD))
+    return select_above(x2, _MAX_SERIES_SQUARE, exact, _polynomial(x2, _THIRD))
 
 
 @kernel
@@ -122,10 +122,10 @@ def log6_rate(m, d):
     g = 0.5 * x * cot - 1.0
     slope = 0.25 * x * cot - 0.125 * x2 / (s * s + _MIN_DIVISOR)  # dg/dx x2
     a = select_above(
-        x2, _MAX_SERIES_SQUARE, (slope - 2.0 * g) / (x2 + _MIN_DIVISOR), _series(x2, _SQUARE)
+        x2, _MAX_SERIES_SQUARE, (slope - 2.0 * g) / (x2 + _MIN_DIVISOR), _polynomial(x2, _SQUARE)
     )
     b = select_above(
-        x2, _MAX_SERIES_SQUARE, (slope - g) / (x2 * x2 + _MIN_DIVISOR), _series(x2, _FOURTH)
+        x2, _MAX_SERIES_SQUARE, (slope - g) / (x2 * x2 + _MIN_DIVISOR), _polynomial(x2, _FOURTH)
     )
     ad = motion_cross(m, d)
     ad2 = motion_cross(m, ad)

@@ -67,18 +67,18 @@ FRAME_ROW = 12
 INERTIA_ROW = 10
 
 
-def _size(entry: int) -> Callable[..., Any]:
+def make_size_reader(index: int) -> Callable[..., Any]:
     @kernel
     def size_of_model(r):
-        return constant(r.ints, entry)
+        return constant(r.ints, index)
 
     return size_of_model
 
 
-njoints = _size(NJOINTS)  # without the universe; they are numbered from 1
-nv = _size(NV)
-nallcolumns = _size(NALLCOLUMNS)  # sum of ncolumns of all joints
-nframes = _size(NFRAMES)
+njoints = make_size_reader(NJOINTS)  # without the universe; they are numbered from 1
+nv = make_size_reader(NV)
+nallcolumns = make_size_reader(NALLCOLUMNS)  # sum of ncolumns of all joints
+nframes = make_size_reader(NFRAMES)
 
 
 @kernel
@@ -126,33 +126,33 @@ def report_small_pivot(r, k):
 
 @kernel
 def is_coupled(r):
-    """Return True if mimic joints couple branches of the tree."""
+    """Return True if there are mimic joints, so that joints share velocities across branches."""
     return constant(r.ints, COUPLED) != 0
 
 
 @kernel
 def velocity_parent(r, k):
-    """Return the parent of velocity k, or -1."""
+    """Return the parent of velocity k, or -1 if no velocity precedes it on the way to the root."""
     return constant(r.ints, TREE + TREE_ROW * (njoints(r) + 1) + k)
 
 
 @kernel
 def velocity_end(r, k):
-    """End of the range of descendants of velocity k."""
+    """Return the end of the range of velocity k and its descendants, which are consecutive."""
     return constant(r.ints, TREE + TREE_ROW * (njoints(r) + 1) + nv(r) + k)
 
 
-def _of_joint(entry: int) -> Callable[..., Any]:
+def make_joint_reader(index: int) -> Callable[..., Any]:
     @kernel
     def integer_of_joint(r, i):
-        return constant(r.ints, TREE + TREE_ROW * i + entry)
+        return constant(r.ints, TREE + TREE_ROW * i + index)
 
     return integer_of_joint
 
 
-parent, kind, idx_q, idx_v = map(_of_joint, (PARENT, KIND, IDX_Q, IDX_V))
-ncolumns = _of_joint(NCOLUMNS)  # columns of S
-idx_column = _of_joint(IDX_COLUMN)  # first row in fields with the axis "ncolumns"
+parent, kind, idx_q, idx_v = map(make_joint_reader, (PARENT, KIND, IDX_Q, IDX_V))
+ncolumns = make_joint_reader(NCOLUMNS)  # columns of S
+idx_column = make_joint_reader(IDX_COLUMN)  # first row in fields with the axis "ncolumns"
 
 
 @kernel
@@ -171,6 +171,7 @@ def column_before(r, i, c):
 
 @kernel
 def has_child(r, i):
+    """Return True if joint i is the parent of a joint."""
     return constant(r.ints, TREE + TREE_ROW * i + HAS_CHILD) == 1
 
 
@@ -231,6 +232,7 @@ def unit_motion(r, joint_kind, c):
 
 @kernel
 def _inertia(r, k):
+    """Return the inertia of a rigid body among the floats, from number k on."""
     return Inertia(
         constant(r.floats, k),
         constant3(r.floats, k + 1),
@@ -253,26 +255,30 @@ def body_inertia(r, i):
 
 @kernel
 def armature(r, k):
-    """Return the rotor inertia of coordinate k."""
-    return constant(r.floats, ROWS + FLOATS_ROW * (njoints(r) + 1) + k)
+    """Return the rotor inertia of velocity k, reflected to it."""
+    return constant(r.floats, joint_floats(njoints(r) + 1) + k)
+
+
+@kernel
+def frame_floats(r):
+    """Return the offset of the placements of frames, which follow the armature."""
+    return joint_floats(njoints(r) + 1) + nv(r)
 
 
 @kernel
 def frame_placement(r, f):
-    """Return the pose of frame f in its joint's frame."""
-    k = ROWS + FLOATS_ROW * (njoints(r) + 1) + nv(r) + FRAME_ROW * f
+    """Return the placement of frame f in the frame of the joint that moves it."""
+    k = frame_floats(r) + FRAME_ROW * f
     return SE3(constant9(r.floats, k), constant3(r.floats, k + 9))
 
 
 @kernel
 def frame_inertia(r, f):
-    """Return the inertia of frame f's link, expressed in its joint's frame, about its origin."""
-    return _inertia(
-        r, ROWS + FLOATS_ROW * (njoints(r) + 1) + nv(r) + FRAME_ROW * nframes(r) + INERTIA_ROW * f
-    )
+    """Return the inertia of frame f's link, expressed in the joint that moves it, at its origin."""
+    return _inertia(r, frame_floats(r) + FRAME_ROW * nframes(r) + INERTIA_ROW * f)
 
 
-def _of_frame(row: int) -> Callable[..., Any]:
+def make_frame_reader(row: int) -> Callable[..., Any]:
     @kernel
     def integer_of_frame(r, f):
         return constant(r.ints, constant(r.ints, FRAME_LIST) + row * nframes(r) + f)
@@ -280,10 +286,10 @@ def _of_frame(row: int) -> Callable[..., Any]:
     return integer_of_frame
 
 
-frame_parent = _of_frame(0)  # the joint that moves it, or 0
-connecting_frame = _of_frame(1)  # the joint that connects link f; f for other frames
-connecting_frame_above = _of_frame(2)  # for a joint, its link's connecting frame; or -1
-frame_joint = _of_frame(3)  # the moving joint whose frame it is, or 0
+frame_parent = make_frame_reader(0)  # the joint that moves it, or 0
+connecting_frame = make_frame_reader(1)  # the joint that connects link f; f for other frames
+connecting_frame_above = make_frame_reader(2)  # for a joint, its link's connecting frame; or -1
+frame_joint = make_frame_reader(3)  # the moving joint whose frame it is, or 0
 
 
 @kernel
@@ -301,6 +307,7 @@ def clear(a, start, count):
 
 @kernel
 def increase(a, k, x):
+    """Add x to number k of a workspace."""
     store(a, k, load(a, k) + x)
 
 
@@ -314,6 +321,6 @@ def clear_padding(r, field, k):
 
 @kernel
 def zero_unless_input(r, field):
-    """Treat an omitted optional input as zero."""
+    """Set an optional input to zero if the caller omitted it."""
     if not has_input(r, field):
         clear(r.work, offset(r, field), size(r, field))

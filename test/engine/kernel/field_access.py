@@ -39,7 +39,7 @@ READERS = (ACCESSORS - UPDATERS - WRITERS) | {
 }
 
 
-INDICES = {"r", *"ijkncd", "which", "side", "first", "row"}
+INDICES = {"r", *"ijkncd", "which", "side", "first", "row", "lane"}
 """Parameters that number rows, and not places, by their names."""
 
 
@@ -129,6 +129,10 @@ class _Function(ast.NodeVisitor):
             return arguments[1 if ast.unparse(node.args[0]) == "r" else 0]
         if isinstance(function, type) and hasattr(function, "_fields"):
             return set().union(*arguments)
+        if name == "transpose_tile":  # (work, source, destination, step)
+            self.reads |= arguments[1]
+            self.writes |= arguments[2]
+            return set()
         if name in READERS | WRITERS | UPDATERS:
             is_field = name in ACCESSORS | HIGH_LEVEL or ast.unparse(node.args[0]) == "r.work"
             touched = arguments[1] if is_field and len(arguments) > 1 else set()

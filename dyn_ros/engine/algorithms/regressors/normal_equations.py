@@ -141,7 +141,7 @@ def transpose_block(r, k, n):
 
         ROW_BY_STATES: a column of each state in place of a state of each column
 
-    Reads EQUATIONS, WEIGHT; writes WEIGHTED_ROW_TILE.
+    Reads EQUATIONS, WEIGHT; writes WEIGHTED_ROW_TILE, ROW_BY_STATES.
     """
     weight = entry(r, WEIGHT, 0)
     for c in range(LANES):
@@ -153,20 +153,20 @@ def transpose_block(r, k, n):
 
 
 @kernel
-def four_numbers(r, k, lane):
-    """Return entry k of four lanes."""
+def four_numbers(r, place, lane):
+    """Return number ``place`` of the workspace in four lanes. Reads place."""
     return (
-        load_lane(r.work, k, lane),
-        load_lane(r.work, k, lane + 1),
-        load_lane(r.work, k, lane + 2),
-        load_lane(r.work, k, lane + 3),
+        load_lane(r.work, place, lane),
+        load_lane(r.work, place, lane + 1),
+        load_lane(r.work, place, lane + 2),
+        load_lane(r.work, place, lane + 3),
     )
 
 
 @kernel
-def eight_numbers(r, k, lane):
-    """Return entry k of eight lanes."""
-    return four_numbers(r, k, lane) + four_numbers(r, k, lane + 4)
+def eight_numbers(r, place, lane):
+    """Return number ``place`` of the workspace in eight lanes. Reads place."""
+    return four_numbers(r, place, lane) + four_numbers(r, place, lane + 4)
 
 
 numbers_of_lanes = {4: four_numbers, 8: eight_numbers}[LANES]
@@ -174,7 +174,7 @@ numbers_of_lanes = {4: four_numbers, 8: eight_numbers}[LANES]
 
 @kernel
 def equation_of_lanes(r, k, i):
-    """Return number i of row k of the equations of each state."""
+    """Return number i of row k of the equations of each state. Reads EQUATIONS."""
     return numbers_of_lanes(r, offset(r, EQUATIONS) + row_length(r) * k + i, 0)
 
 
@@ -200,7 +200,7 @@ def add_block(r, sums, i, a, b, block):
 def add_pair(r, k, i, end):
     """Add the products of columns i and i + 1 with columns up to block ``end``, and the features.
 
-    Reads ROW_BY_STATES; writes PRODUCTS.
+    Reads EQUATIONS, ROW_BY_STATES; writes PRODUCTS.
     """
     blocks = row_length(r) // LANES
     sums = matrix_row(r, PRODUCTS, k, row_length(r), blocks)
@@ -217,7 +217,7 @@ def add_lanes(r, k, start, end):
 
         W'W = W'W + sum of w y_k y_k' over the states
 
-    Reads EQUATIONS, WEIGHT, ROW_BY_STATES; writes WEIGHTED_ROW_TILE, PRODUCTS.
+    Reads EQUATIONS, WEIGHT; writes WEIGHTED_ROW_TILE, ROW_BY_STATES, PRODUCTS.
     """
     features = first_feature(r) // LANES
     for n in range(start, end):
