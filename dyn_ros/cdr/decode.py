@@ -49,7 +49,7 @@ class Messages:
         return len(self.name_list)
 
     def take(self, rows: slice | NDArray[Any]) -> Messages:
-        """Return some of the messages; their numbers stay in place."""
+        """Return the messages of these rows; their numbers are not copied."""
         return Messages(
             self.name_list[rows],
             self.topic[rows],
@@ -62,7 +62,7 @@ class Messages:
         )
 
     @classmethod
-    def none(cls, failures: int = 0) -> Messages:
+    def empty(cls, failures: int = 0) -> Messages:
         """Return no messages."""
         i32, i64 = np.zeros(0, np.int32), np.zeros(0, np.int64)
         return cls(i32, i32, i64, i64, np.zeros((0, 3), np.int32), i64, np.zeros(0), failures)
@@ -78,14 +78,14 @@ class Decoder:
         self.problems: dict[str, int] = {}  # number of messages with each problem
         # the lists of strings that `decode_message` recognizes
         self.strings = np.zeros(0, np.uint8)  # each string behind its length, of eight bytes
-        self.string_lists = np.zeros((0, 4), np.int64)  # see `find_list`
+        self.string_lists = np.zeros((0, 4), np.int64)  # see `find_string_list`
         self._topic_numbers: dict[str, int] = {}
         self._name_list_numbers: dict[tuple[str, ...], int] = {}
         self._child_frame_numbers: dict[str, int] = {}
         self._latest_lists = np.zeros(0, np.int64)
 
     def topic_number(self, name: str) -> int:
-        """Return the number of a topic."""
+        """Return the number of a topic, a new one if it did not occur before."""
         if name not in self._topic_numbers:
             self._topic_numbers[name] = len(self.topics)
             self.topics.append(name)
@@ -93,7 +93,7 @@ class Decoder:
         return self._topic_numbers[name]
 
     def name_list_number(self, names: tuple[str, ...]) -> int:
-        """Return the number of a list of joint names."""
+        """Return the number of a list of joint names, a new one if it did not occur before."""
         if names not in self._name_list_numbers:
             self._name_list_numbers[names] = len(self.name_lists)
             self.name_lists.append(names)
@@ -104,7 +104,7 @@ class Decoder:
         return self._name_list_numbers.get(names)
 
     def child_frame_number(self, frame: str) -> int:
-        """Return the number, from -1 downward, of a child frame."""
+        """Return the number, from -1 downward, of a child frame; a new one if it is new."""
         if frame not in self._child_frame_numbers:
             self._child_frame_numbers[frame] = len(self.child_frames)
             self.child_frames.append(frame)
@@ -115,14 +115,14 @@ class Decoder:
         number = _KINDS.get((kind, encoding))
         return None if number is None else self.topic_number(name) * KIND_COUNT + number
 
-    def report(self, problem: str, count: int = 1) -> None:
-        """Count a problem."""
+    def count_problem(self, problem: str, count: int = 1) -> None:
+        """Add ``count`` messages with a problem to ``problems``."""
         self.problems[problem] = self.problems.get(problem, 0) + count
 
     def decode(self, raw: Raw) -> Messages:
         """Return the decoded messages, and count in `problems` what cannot be decoded."""
         for problem in raw.problems:
-            self.report(problem)
+            self.count_problem(problem)
         content, index = raw.content, np.ascontiguousarray(raw.message_index)
         rows = np.empty((len(index), ROW_SIZE), np.int64)
         numbers = np.empty(int(index[:, 3].sum()) // 8 + 1)
@@ -145,25 +145,28 @@ class Decoder:
                 head.ctypes.data,
             ):
                 break
-            self._read_list(content, index[progress[0]], int(progress[3]), head)
+            self._add_unknown_list(content, index[progress[0]], int(progress[3]), head)
         for code, reason in np.argwhere(failures).tolist():
-            self.report(
+            self.count_problem(
                 f"{self.topics[code // KIND_COUNT]}: {PROBLEMS[reason]}",
                 int(failures[code, reason]),
             )
         return _sorted_by_time(rows[: progress[1]], numbers[: progress[2]], int(failures.sum()))
 
-    def add_list(self, kind: int, number: int, strings: Sequence[bytes]) -> None:
+    def add_string_list(self, kind: int, number: int, strings: Sequence[bytes]) -> None:
         """Recognize a list from now on, of joint names (kind 0) or of one child frame (kind 1)."""
         content = b"".join(len(string).to_bytes(8, "little") + string for string in strings)
         row = np.array([[kind, len(strings), len(self.strings), number]], np.int64)
         self.string_lists = np.concatenate([self.string_lists, row])
         self.strings = np.concatenate([self.strings, np.frombuffer(content, np.uint8)])
 
-    def _read_list(
+    def _add_unknown_list(
         self, content: NDArray[np.uint8], row: NDArray[np.int64], code: int, head: NDArray[np.int64]
     ) -> None:
-        """Add the unknown list of strings that `decode` found; it has checked their bounds."""
+        """Add the unknown list of strings at which `decode_messages` returned.
+
+        It has checked their bounds.
+        """
         position, count, alignment, is_big_endian = (int(number) for number in head[4:8])
         origin = int(row[2]) + (4 if code & KIND_COUNT - 1 < 2 else 0)
         strings = list(
@@ -174,7 +177,7 @@ class Decoder:
         kind = code & 1
         names = tuple(string.split(b"\0")[0].decode("utf-8", "replace") for string in strings)
         number = self.child_frame_number(names[0]) if kind else self.name_list_number(names)
-        self.add_list(kind, number, strings)
+        self.add_string_list(kind, number, strings)
 
 
 def _read_strings(

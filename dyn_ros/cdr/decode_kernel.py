@@ -52,15 +52,15 @@ def read_float_bits(content, p, is_big_endian):
 
 
 @kernel
-def align(p, origin, width):
+def align_position(p, origin, width):
     """Return the next position whose distance from the origin is a multiple of `width`, 2^k."""
     return p + (origin - p & width - 1)
 
 
 @kernel
 def skip_string(content, p, origin, end, alignment, is_big_endian):
-    """Return the position behind a string."""
-    p = align(p, origin, alignment)
+    """Return the position behind a string; -1 if that is behind the end."""
+    p = align_position(p, origin, alignment)
     if p + 4 > end:
         return -1
     length = read_uint32(content, p, is_big_endian)
@@ -71,7 +71,7 @@ def skip_string(content, p, origin, end, alignment, is_big_endian):
 
 @kernel
 def skip_strings(content, count, p, origin, end, alignment, is_big_endian):
-    """Return the position behind `count` strings."""
+    """Return the position behind `count` strings; -1 if that is behind the end."""
     for _ in range(count):
         p = skip_string(content, p, origin, end, alignment, is_big_endian)
         if p < 0:
@@ -91,7 +91,7 @@ def match_strings(
     if count != string_count:
         return -1
     for _ in range(count):
-        p = align(p, origin, alignment)
+        p = align_position(p, origin, alignment)
         if p + 4 > end:
             return -1
         length = read_uint32(content, p, is_big_endian)
@@ -113,7 +113,7 @@ def match_strings(
 
 
 @kernel
-def find_list(
+def find_string_list(
     content,
     kind,
     count,
@@ -182,13 +182,13 @@ def decode_sequences(
     Writes their counts to head[1:4].
     """
     for k in range(3):
-        p = align(p, origin, alignment)
+        p = align_position(p, origin, alignment)
         if p + 4 > end:
             return False
         count = read_uint32(content, p, is_big_endian)
         p = p + 4
         if count > 0:
-            p = align(p, origin, double_alignment)
+            p = align_position(p, origin, double_alignment)
         if 8 * count > end - p:
             return False
         copy_doubles(content, p, count, is_big_endian, numbers, m)
@@ -204,7 +204,7 @@ def decode_odometry(content, p, origin, end, double_alignment, is_big_endian, he
 
     Writes the counts 7, 6, 0 to head[1:4].
     """
-    p = align(p, origin, double_alignment)
+    p = align_position(p, origin, double_alignment)
     if p + 8 * (13 + 2 * _COVARIANCE_SIZE) > end:
         return False
     copy_doubles(content, p, 7, is_big_endian, numbers, m)
@@ -245,12 +245,12 @@ def decode_message(
         return _ERROR - _TRUNCATED
     count = 1
     if kind & 1 == 0:
-        p = align(p, origin, alignment)
+        p = align_position(p, origin, alignment)
         if p + 4 > end:
             return _ERROR - _TRUNCATED
         count = read_uint32(content, p, is_big_endian)
         p = p + 4
-    list_index, list_end = find_list(
+    list_index, list_end = find_string_list(
         content,
         kind & 1,
         count,
@@ -304,7 +304,7 @@ ROW_SIZE = 8  # numbers per row of `rows`, and in `head`
 PROGRESS_SIZE = 4  # next message, rows written, numbers written, code of an unknown list
 
 
-def decode(
+def decode_messages(
     content,
     index,
     count,
@@ -321,10 +321,11 @@ def decode(
     """Decode the messages of an index; return 1 at a message with an unknown list of names, else 0.
 
     All arguments but `count` and `list_count` are addresses. Reads `content`; `index`, with the
-    columns code, log time, offset and length; and `lists` and `strings` as in `find_list`. Writes
-    `rows`, with the columns number of the list, topic, log time, stamp, three counts, and start in
-    `numbers`; `numbers`; `failures`, with a count for each code and problem; and `latest`, the list
-    of the last message of each code. `progress` says where to continue, see ``PROGRESS_SIZE``.
+    columns code, log time, offset and length; and `lists` and `strings` as in `find_string_list`.
+    Writes `rows`, with the columns number of the list, topic, log time, stamp, three counts, and
+    start in `numbers`; `numbers`; `failures`, with a count for each code and problem; and `latest`,
+    the list of the last message of each code. `progress` says where to continue, see
+    ``PROGRESS_SIZE``.
     """
     content, strings, index, lists = (
         bytes_at(content),
@@ -369,6 +370,7 @@ def decode(
             failures[place] = failures[place] + 1
         else:
             latest[code] = outcome
+            # A row of ``ROW_SIZE`` numbers is written as two rows of four.
             write_row(
                 rows,
                 2 * n,
@@ -385,4 +387,4 @@ def decode(
     return result
 
 
-DECODE = Entry("logs-decode", decode, "q" * 12)
+DECODE = Entry("logs-decode", decode_messages, "q" * 12)

@@ -61,8 +61,11 @@ class Definition:
     numbers: dict[str, tuple[str, int]]
 
     @classmethod
-    def of(cls, name: str, types: dict[str, tuple[MessageField, ...]]) -> Definition:
-        """Return the definition of a message; raise a ValueError if a field has an unknown type."""
+    def from_types(cls, name: str, types: dict[str, tuple[MessageField, ...]]) -> Definition:
+        """Return the definition of the message ``name`` of ``types``, with all messages in it.
+
+        Raise a ValueError if a field has an unknown type.
+        """
         for field in (field for fields in types.values() for field in fields):
             if field.type not in (*DTYPES, STRING, *types):
                 raise ValueError(f"{name}: no definition of the type {field.type}")
@@ -90,7 +93,7 @@ def _uniform_numbers(
 
 
 @functools.lru_cache(maxsize=256)
-def parse(name: str, text: str) -> Definition:
+def parse_definition(name: str, text: str) -> Definition:
     """Parse a definition as recordings contain it, followed by the messages nested in it.
 
     Raise a ValueError that names a line that cannot be read, or a type without a definition.
@@ -102,7 +105,7 @@ def parse(name: str, text: str) -> Definition:
         title, _, lines = inner_text.partition("\n")
         kind = title.removeprefix("MSG:").strip().replace("/msg/", "/")
         types[kind] = tuple(_parse_fields(kind, lines))
-    return Definition.of(name, types)
+    return Definition.from_types(name, types)
 
 
 def _parse_fields(name: str, text: str) -> Iterator[MessageField]:
@@ -125,12 +128,12 @@ def _parse_fields(name: str, text: str) -> Iterator[MessageField]:
 
 
 @functools.cache
-def definition_of(message_type: Any) -> Definition:
+def class_definition(message_type: Any) -> Definition:
     """Return the definition of a class of messages; raise a ValueError if it is not supported."""
     name = f"{message_type.__module__.split('.')[0]}/{message_type.__name__}"
     types: dict[str, tuple[MessageField, ...]] = {}
     _add_definition(types, name, message_type)
-    return Definition.of(name, types)
+    return Definition.from_types(name, types)
 
 
 def _add_definition(

@@ -68,6 +68,7 @@ class FieldFinder:
         self._formats = {name: list(self._message_formats(name, "")) for name in definition.types}
 
     def _message_formats(self, name: str, prefix: str) -> Iterator[_FieldFormat]:
+        """Yield the formats of a message's fields in order; the prefix precedes their names."""
         fields = self._definition.types[name]
         for field, kind, size in fields:
             path = prefix + field
@@ -127,7 +128,7 @@ class FieldFinder:
 
 
 def _read_count(body: bytes | bytearray, at: int) -> int:
-    """Return the 32-bit integer at a position."""
+    """Return the 32-bit integer at a position; raise a ValueError if the body ends before it."""
     if at + COUNT.size > len(body):
         raise ValueError(_TRUNCATION_ERROR)
     return int(COUNT.unpack_from(body, at)[0])

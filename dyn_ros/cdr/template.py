@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .definition import DTYPES, SEQUENCE, SINGLE, STRING, Definition, MessageField, definition_of
+from .definition import DTYPES, SEQUENCE, SINGLE, STRING, Definition, MessageField, class_definition
 from .field_ranges import COUNT, PLAIN_ENCAPSULATION, STAMP, TIME, FieldFinder, FieldRange
 
 Numbers = npt.NDArray[Any]
@@ -27,6 +27,7 @@ class _MessageWriter:
         self.body = bytearray()
 
     def write_message(self, name: str, value: Any) -> None:
+        """Append a message of the type ``name``."""
         fields = self._types[name]
         for field in fields:
             self._write_field(field, getattr(value, field.name, None))
@@ -39,9 +40,11 @@ class _MessageWriter:
         self.body += COUNT.pack(count)
 
     def _align(self, alignment: int) -> None:
+        """Append zeros up to a multiple of the alignment [bytes]."""
         self.body += bytes(-len(self.body) % alignment)
 
     def _write_field(self, field: MessageField, value: Any) -> None:
+        """Append a number, string or message, or an array of these; None is zero or empty."""
         elements = value
         if field.size == SINGLE:
             elements = (value,)
@@ -61,6 +64,7 @@ class _MessageWriter:
                 self.write_message(field.type, element)
 
     def _write_numbers(self, dtype: np.dtype[Any], values: Any) -> None:
+        """Append numbers, aligned to their size; zeros if the first is None."""
         if not len(values):
             return
         self._align(dtype.itemsize)
@@ -136,7 +140,7 @@ class Template:
         counts: Sequence[int] | None = None,
         definition: Definition | None = None,
     ) -> None:
-        self._definition = definition or definition_of(message.__class__)
+        self._definition = definition or class_definition(message.__class__)
         writer = _MessageWriter(self._definition)
         self._messages = list(self._write_messages(writer, message, counts))
         self._buffer = (
@@ -153,6 +157,10 @@ class Template:
     def _write_messages(
         self, writer: _MessageWriter, message: Any, counts: Sequence[int] | None
     ) -> Iterator[_RepeatedMessage]:
+        """Write the message, or each of its sequence as often as it counts, and yield them.
+
+        Raise a ValueError if there is not one count for each message.
+        """
         definition = self._definition
         if counts is None:
             yield _RepeatedMessage(writer, definition, definition.name, message)
@@ -170,7 +178,7 @@ class Template:
 
     def array(self, path: str) -> Numbers:
         """Return the numbers of a field, (n,), as an array that writes into the message."""
-        dtype, starts, size = self._numbers(path)
+        dtype, starts, size = self._find_numbers(path)
         if len(starts) > 1:
             raise ValueError(
                 f"{self._definition.name}: {path!r} is in a message that is repeated "
@@ -179,10 +187,10 @@ class Template:
         return np.frombuffer(self._buffer, dtype, size, starts[0] if size else 0)
 
     def write(self, path: str, values: npt.ArrayLike) -> None:
-        """Write the numbers of a field of a message that is repeated, (counts[i], n)."""
+        """Write the numbers of a field in all repetitions of its message i, (counts[i], n)."""
         selection = self._selections.get(path)
         if selection is None:
-            dtype, starts, size = self._numbers(path)
+            dtype, starts, size = self._find_numbers(path)
             if not size:
                 raise self._unknown_path(path)
             buffer_numbers = np.frombuffer(self._buffer, dtype, len(self._buffer) // dtype.itemsize)
@@ -191,8 +199,12 @@ class Template:
         buffer_numbers, index = selection
         buffer_numbers[index] = values
 
-    def _numbers(self, path: str) -> tuple[np.dtype[Any], list[int], int]:
-        """Return the type of a field's numbers, the start of each repetition, and their count."""
+    def _find_numbers(self, path: str) -> tuple[np.dtype[Any], list[int], int]:
+        """Return the type of a field's numbers, their start in each repetition, and their count.
+
+        The starts are offsets in the buffer [bytes]. Raise a ValueError if there are no numbers, or
+        if they are not contiguous.
+        """
         matches = [
             (repeated, k, field)
             for repeated in self._messages
@@ -219,6 +231,7 @@ class Template:
         )
 
     def _unknown_path(self, path: str) -> ValueError:
+        """Return the error that a path has no numbers, with those that have."""
         writable_paths = ", ".join(
             field.path
             for repeated in self._messages
@@ -248,12 +261,12 @@ class Template:
         """Return a serialized message for each stamp [ns], with its row of the values by path."""
         messages = np.tile(np.frombuffer(self._buffer, np.uint8), (len(stamps), 1))
         for at in self._stamps:
-            _overwrite(
+            _overwrite_bytes(
                 messages, at, np.stack(np.divmod(stamps, 1_000_000_000), axis=1).astype("<u4")
             )
         for path, numbers in values.items():
-            dtype, starts, size = self._numbers(path)
-            _overwrite(
+            dtype, starts, size = self._find_numbers(path)
+            _overwrite_bytes(
                 messages, starts[0], np.asarray(numbers).astype(dtype).reshape(len(messages), size)
             )
         return [
@@ -262,7 +275,7 @@ class Template:
         ]
 
 
-def _overwrite(messages: npt.NDArray[np.uint8], start: int, values: Numbers) -> None:
+def _overwrite_bytes(messages: npt.NDArray[np.uint8], start: int, values: Numbers) -> None:
     """Write a row of values into each message, as bytes from `start` on."""
     content = np.ascontiguousarray(values).view(np.uint8)
     messages[:, start : start + content.shape[1]] = content

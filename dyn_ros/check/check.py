@@ -96,7 +96,7 @@ def examine_urdf(
     }
     variants = find_extents(xml, tree, folders, progress)
     size = _robot_size(robot)
-    link_findings_of_variants = [_link_findings(links, extents, size) for extents in variants]
+    link_findings_of_variants = [_findings_of_links(links, extents, size) for extents in variants]
     improved_count = _count_misplaced(link_findings_of_variants[0]) - _count_misplaced(
         link_findings_of_variants[-1]
     )
@@ -136,6 +136,7 @@ def _read_description(xml: str | bytes, root_joint: str | None) -> tuple[Tree, l
 
 
 def _axis_finding(extents: Extents, improved_count: int) -> Finding:
+    """Return the finding that meshes whose up axis is y fit better if they are turned to z up."""
     return Finding(
         "description",
         f"has {len(extents.y_up)} COLLADA meshes whose up axis is y, "
@@ -157,6 +158,7 @@ def _count_misplaced(findings: Sequence[Finding]) -> int:
 
 
 def _link_inertia(link: Element, inertial: Any) -> LinkInertia:
+    """Return the inertia of a <link>, whose values ``read_values`` has read as ``inertial``."""
     element = urdf.child(link, "inertial")
     origin = None if element is None else urdf.child(element, "origin")
     rpy = "0 0 0" if origin is None else origin.get("rpy", "0 0 0")
@@ -186,9 +188,13 @@ def _negligible_links(links: Mapping[str, LinkInertia], extents: Extents) -> set
     }
 
 
-def _link_findings(
+def _findings_of_links(
     links: Mapping[str, LinkInertia], extents: Extents, size: float
 ) -> list[Finding]:
+    """Return the findings about all links of a robot with a ``size`` [m], 0 if unknown.
+
+    Of negligible links, only those that matter to other programs.
+    """
     negligible = _negligible_links(links, extents)
     return [
         finding
@@ -209,6 +215,7 @@ def _robot_size(robot: Any) -> float:
 
 
 def _joint_findings(joint: Joint) -> Iterator[Finding]:
+    """Yield findings about the limits of a joint."""
     where = f'joint "{joint.name}"'
     if joint.lower == joint.upper:
         yield Finding(

@@ -32,8 +32,8 @@ class Solid(NamedTuple):
     com: Array
     covariance: Array
 
-    def moved(self, linear: Array, offset: Array) -> Solid:
-        """Return the image of the solid under x -> linear x + offset."""
+    def transformed_by(self, linear: Array, offset: Array) -> Solid:
+        """Return the image of the solid under x -> linear x + offset, (3, 3) and (3,) [m]."""
         return Solid(
             self.volume * abs(np.linalg.det(linear)),
             linear @ self.com + offset,
@@ -45,7 +45,7 @@ class Solid(NamedTuple):
         return mass * (np.trace(self.covariance) * np.eye(3) - self.covariance)
 
 
-def union(solids: Sequence[Solid]) -> Solid:
+def unite_solids(solids: Sequence[Solid]) -> Solid:
     """Combine solids, at least one of which has a volume; overlaps count twice."""
     volumes, coms, covariances = map(np.array, zip(*solids))
     weights = volumes / volumes.sum()
@@ -72,14 +72,14 @@ def solid_of_triangles(triangles: Array) -> Solid:
     return Solid(volume, com + center, second / volume - np.outer(com, com))
 
 
-def box(x: float, y: float, z: float) -> tuple[Array, Solid]:
+def measure_box(x: float, y: float, z: float) -> tuple[Array, Solid]:
     """Return the corners and the solid of a box around the origin with these edge lengths [m]."""
     signs = np.array([[i, j, k] for i in (-1, 1) for j in (-1, 1) for k in (-1, 1)])
     edges = np.array([x, y, z])
     return signs * edges / 2.0, Solid(x * y * z, np.zeros(3), np.diag(edges**2 / 12.0))
 
 
-def cylinder(radius: float, length: float) -> tuple[Array, Solid]:
+def measure_cylinder(radius: float, length: float) -> tuple[Array, Solid]:
     """Return points on the edges and the solid of a cylinder along z around the origin [m]."""
     circle = radius * _unit_circle()
     points = np.vstack(
@@ -89,7 +89,7 @@ def cylinder(radius: float, length: float) -> tuple[Array, Solid]:
     return points, Solid(math.pi * radius**2 * length, np.zeros(3), covariance)
 
 
-def sphere(radius: float) -> tuple[Array, Solid]:
+def measure_sphere(radius: float) -> tuple[Array, Solid]:
     """Return points on the surface and the solid of a sphere around the origin [m]."""
     angles = np.linspace(0.0, math.pi, _CIRCLE_POINTS // 2 + 1)
     points = np.vstack(
@@ -104,6 +104,7 @@ def sphere(radius: float) -> tuple[Array, Solid]:
 
 
 def _unit_circle() -> Array:
+    """Return points on the circle of radius 1 around the origin, (_CIRCLE_POINTS, 2)."""
     angles = np.linspace(0.0, 2.0 * math.pi, _CIRCLE_POINTS, endpoint=False)
     return np.c_[np.cos(angles), np.sin(angles)]
 
@@ -127,6 +128,10 @@ class Hull:
         self.radius = float(np.linalg.norm(self.points - center, axis=1).max())
 
     def _find_surface(self) -> None:
+        """Set ``points`` to the corners of the hull and ``triangles`` to its surface.
+
+        Leaves both as they are if Qhull finds no volume.
+        """
         from scipy.spatial import ConvexHull, QhullError
 
         try:

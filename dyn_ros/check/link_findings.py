@@ -124,6 +124,7 @@ def link_findings(
 
 
 def _unit_finding(where: str, radius: float, size: float) -> Finding:
+    """Return the finding that a mesh of this radius is too large for the robot's size [m]."""
     return Finding(
         where,
         f"has a mesh that extends {radius:.3g} m from its center; the joints of "
@@ -197,6 +198,7 @@ def _inertia_faults(where: str, inertia: LinkInertia, extent: Extent | None) -> 
 
 
 def _inertia_findings(where: str, inertia: LinkInertia, extents: LinkExtents) -> Iterator[Finding]:
+    """Yield findings about an inertia that is a placeholder, or spreads too far or too little."""
     trace = max(0.0, float(np.trace(inertia.rotational)))
     gyration = math.sqrt(trace / 2.0 / inertia.mass)
     if _is_placeholder(inertia, extents, gyration):
@@ -297,6 +299,7 @@ def _is_placeholder(inertia: LinkInertia, extents: LinkExtents, gyration: float)
 
 
 def _com_findings(where: str, inertia: LinkInertia, allowed: Extent) -> Iterator[Finding]:
+    """Yield a finding if the center of mass is farther outside the hull than the margin."""
     distance = allowed.hull.distance(inertia.com)
     if distance <= HULL_MARGIN * allowed.hull.radius:
         return
@@ -360,10 +363,12 @@ def _join_advice(question: str, solid: str) -> str:
 
 
 def _inertia_entries(inertia: LinkInertia) -> dict[str, float]:
+    """Return the entries of the rotational inertia by the attributes of <inertia>."""
     return {key: float(inertia.rotational[row, column]) for key, row, column in _ENTRIES}
 
 
 def _number_text(x: float) -> str:
+    """Return a number with up to six digits, as a URDF writes it; no minus before 0."""
     return f"{x:.6g}" if x else "0"
 
 

@@ -28,9 +28,7 @@ Folders: TypeAlias = Sequence[str | os.PathLike[str]]
 Progress: TypeAlias = Callable[[int, int, str], None]
 """Callback with the number of meshes that have been read, of all meshes, and the next file."""
 
-_MIN_SOLID_FRACTION = (
-    0.05  # volume relative to the hull; a closed mesh with less volume is no solid
-)
+_MIN_SOLID_FRACTION = 0.05  # volume relative to the hull; a closed mesh with less is no solid
 _COLLADA_HEADER_SIZE = 100_000  # bytes; the up axis is specified in these
 _TO_Z_UP = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.0, 1.0, 0.0]])
 
@@ -111,7 +109,10 @@ class Meshes(NamedTuple):
 def measure_meshes(
     uris: Sequence[str], folders: Folders = (), progress: Progress | None = None
 ) -> Meshes:
-    """Measure the hulls and solids of meshes; each file is read once."""
+    """Measure the hulls and solids of meshes; each file is read once.
+
+    Files that are missing or cannot be read raise no error; `unseen` says so.
+    """
     uris = list(dict.fromkeys(uris))
     measured: dict[str, tuple[Array, Solid] | None] = dict.fromkeys(uris)
     y_up, missing, failures, missing_library = [], [], [], ""
@@ -140,6 +141,7 @@ def measure_meshes(
 def _unseen_lines(
     missing_library: str, missing: Sequence[str], failures: Sequence[str]
 ) -> list[str]:
+    """Return lines for a library that is not installed, URIs without a file, and failures."""
     lines = []
     if missing_library:
         lines.append(
@@ -176,7 +178,7 @@ def measure_mesh(path: Path) -> tuple[Array, Solid]:
 
 def turn_to_z_up(points: Array, solid: Solid) -> tuple[Array, Solid]:
     """Return the points and the solid of a mesh whose up axis is y, turned to z up."""
-    return points @ _TO_Z_UP.T, solid.moved(_TO_Z_UP, np.zeros(3))
+    return points @ _TO_Z_UP.T, solid.transformed_by(_TO_Z_UP, np.zeros(3))
 
 
 def _is_y_up(path: Path) -> bool:

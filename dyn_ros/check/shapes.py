@@ -13,7 +13,7 @@ import numpy as np
 
 from ..engine.kernel.types import Array
 from ..engine.model.urdf import Tree, child, children, parse_elements, parse_numbers, placement
-from .hulls import Hull, Solid, box, cylinder, sphere, union
+from .hulls import Hull, Solid, measure_box, measure_cylinder, measure_sphere, unite_solids
 from .meshes import Folders, Meshes, Progress, measure_meshes, turn_to_z_up
 
 Color: TypeAlias = tuple[float, ...]
@@ -25,9 +25,9 @@ _SIZES = {
     "sphere": (("radius", 1),),
 }
 PRIMITIVES: dict[str, Callable[..., tuple[Array, Solid]]] = {
-    "box": box,
-    "cylinder": cylinder,
-    "sphere": sphere,
+    "box": measure_box,
+    "cylinder": measure_cylinder,
+    "sphere": measure_sphere,
 }
 _MIN_LINK_RADIUS = 1e-6  # m; smaller links are not examined
 _MAX_SHAPE_SIZE = 1e6  # m; shapes that are larger, or farther away, are not examined
@@ -52,7 +52,10 @@ class Shape:
 def read_shapes(
     xml: str | bytes,
 ) -> tuple[dict[str, list[Shape]], dict[str, list[Shape]], list[str]]:
-    """Read the visual and the collision shapes by the link's name, and lines about omitted ones."""
+    """Read the visual and the collision shapes by the link's name, and lines about omitted ones.
+
+    Raise an UrdfError if the text is not the XML of a robot.
+    """
     robot = parse_elements(xml)
     problems: list[str] = []
     colors: dict[str, Color | None] = {}
@@ -72,6 +75,10 @@ def read_shapes(
 
 
 def _read_shape(element: Element, colors: Mapping[str, Color | None], problems: list[str]) -> Shape:
+    """Return the shape of a <visual> or <collision>; raise a ValueError if it cannot be used.
+
+    Appends lines about its color to ``problems``.
+    """
     origin, geometry = child(element, "origin"), child(element, "geometry")
     X = np.eye(4)
     if origin is not None:
@@ -100,6 +107,10 @@ def _read_shape(element: Element, colors: Mapping[str, Color | None], problems: 
 def _read_color(
     material: Element, colors: Mapping[str, Color | None], problems: list[str]
 ) -> Color | None:
+    """Return the color of a <material>, its own or that of its name; None without one.
+
+    Appends a line to ``problems`` if the color cannot be read.
+    """
     color = child(material, "color")
     if color is None:
         return colors.get(material.get("name", ""))
@@ -111,6 +122,7 @@ def _read_color(
 
 
 def _parse_numbers(text: str, count: int) -> tuple[float, ...]:
+    """Return ``count`` numbers separated by spaces; raise a ValueError for anything else."""
     try:
         return tuple(parse_numbers(text, count))
     except ValueError:
@@ -177,7 +189,7 @@ def find_extents(
     omitted = [line for line in problems if not line.startswith("the color")]
     links = children(parse_elements(xml), "link")
     return [
-        _extents(
+        _combine_extents(
             tree,
             [_link_shapes(link, visual, collision, measured) for link in links],
             meshes,
@@ -247,7 +259,7 @@ class _LinkShapes:
     """
 
     name: str
-    exist: bool
+    has_shapes: bool
     is_measured: bool
     uses: list[list[tuple[Array, Solid]]]
     mesh_radius: float
@@ -259,14 +271,17 @@ def _link_shapes(
     collision: Mapping[str, list[Shape]],
     meshes: Mapping[str, tuple[Array, Solid] | None],
 ) -> _LinkShapes:
-    name, exist, mesh_radius = link.get("name", ""), False, 0.0
+    """Return the measured shapes of a <link>; ``meshes`` are the measures by URI."""
+    name, has_shapes, mesh_radius = link.get("name", ""), False, 0.0
     uses = []
     for tag, shapes in (("visual", visual), ("collision", collision)):
-        measurements = [(shape.kind, _measure(shape, meshes)) for shape in shapes.get(name, [])]
+        measurements = [
+            (shape.kind, _measure_shape(shape, meshes)) for shape in shapes.get(name, [])
+        ]
         measured = [measures for _, measures in measurements if measures is not None]
         count = len(children(link, tag))
         uses.append(measured if len(measured) == count else [])
-        exist |= count > 0
+        has_shapes |= count > 0
         spans = [
             np.ptp(measures[0], axis=0)
             for kind, measures in measurements
@@ -276,60 +291,69 @@ def _link_shapes(
     collision_suffices = not children(link, "visual") or all(
         shape.kind == "mesh" for shape in collision.get(name, [])
     )
-    is_measured = not exist or bool(uses[0]) or bool(uses[1]) and collision_suffices
-    return _LinkShapes(name, exist, is_measured, uses, mesh_radius)
+    is_measured = not has_shapes or bool(uses[0]) or bool(uses[1]) and collision_suffices
+    return _LinkShapes(name, has_shapes, is_measured, uses, mesh_radius)
 
 
-def _measure(
+def _measure_shape(
     shape: Shape, meshes: Mapping[str, tuple[Array, Solid] | None]
 ) -> tuple[Array, Solid] | None:
     """Return the points and the solid of a shape in its link's frame; None if not measured."""
     if max(np.abs(shape.size).max(), np.abs(shape.placement).max()) > _MAX_SHAPE_SIZE:
         return None
     if shape.kind != "mesh":
-        return _transform(PRIMITIVES[shape.kind](*shape.size), shape.placement)
+        return _transform_measures(PRIMITIVES[shape.kind](*shape.size), shape.placement)
     mesh = meshes[shape.uri]
-    return None if mesh is None else _transform(mesh, shape.placement @ np.diag([*shape.size, 1.0]))
+    return (
+        None
+        if mesh is None
+        else _transform_measures(mesh, shape.placement @ np.diag([*shape.size, 1.0]))
+    )
 
 
-def _transform(measures: tuple[Array, Solid], X: Array) -> tuple[Array, Solid]:
+def _transform_measures(measures: tuple[Array, Solid], X: Array) -> tuple[Array, Solid]:
+    """Return points (n, 3) and a solid, transformed by X, (4, 4) affine."""
     points, solid = measures
     linear, offset = X[:3, :3], X[:3, 3]
-    return points @ linear.T + offset, solid.moved(linear, offset)
+    return points @ linear.T + offset, solid.transformed_by(linear, offset)
 
 
-def _extents(
+def _combine_extents(
     tree: Tree, links: Sequence[_LinkShapes], meshes: Meshes, omitted: Sequence[str]
 ) -> Extents:
+    """Return the space of all links from their measured shapes.
+
+    ``omitted`` are lines about shapes that were not read.
+    """
     frames = {link.name: link for link in tree.links}
-    placements = _placements(tree)
+    placements = _link_placements(tree)
     groups: dict[int, list[_LinkShapes]] = {}
-    shapes_of = {shapes.name: shapes for shapes in links}
+    shapes_by_name = {shapes.name: shapes for shapes in links}
     for name, frame in frames.items():
-        groups.setdefault(frame.parent, []).append(shapes_of[name])
+        groups.setdefault(frame.parent, []).append(shapes_by_name[name])
     bodies = {shapes.name: group[0].name for group in groups.values() for shapes in group}
     extents, empty = {}, []
     for shapes in links:
         body = groups[frames[shapes.name].parent]
-        fixed = [neighbor for neighbor in body if neighbor is not shapes]
-        massless = [neighbor for neighbor in fixed if frames[neighbor.name].inertia.mass == 0.0]
-        group = [shapes, *massless]
-        if not any(member.exist for member in group):
-            group = [shapes, *fixed]
+        fixed_links = [neighbor for neighbor in body if neighbor is not shapes]
+        massless_links = [link for link in fixed_links if frames[link.name].inertia.mass == 0.0]
+        group = [shapes, *massless_links]
+        if not any(member.has_shapes for member in group):
+            group = [shapes, *fixed_links]
         to_link = np.linalg.inv(placements[shapes.name])
         neighbor_placements = [to_link @ placements[neighbor.name] for neighbor in group[1:]]
-        link_extent = _extent([shapes], [np.eye(4)])
-        allowed = _extent(group, [np.eye(4), *neighbor_placements])
+        link_extent = _unite_extent([shapes], [np.eye(4)])
+        allowed = _unite_extent(group, [np.eye(4), *neighbor_placements])
         extents[shapes.name] = LinkExtents(link_extent, allowed, shapes.mesh_radius)
-        if shapes.exist and shapes.is_measured and link_extent is None:
+        if shapes.has_shapes and shapes.is_measured and link_extent is None:
             empty.append(
                 f"the shapes of link '{shapes.name}' enclose no volume and are not examined"
             )
     return Extents(extents, [*meshes.unseen, *empty, *omitted], placements, bodies, meshes.y_up)
 
 
-def _placements(tree: Tree) -> dict[str, Array]:
-    """Return the placement of each link with all joints at 0."""
+def _link_placements(tree: Tree) -> dict[str, Array]:
+    """Return the placement (4, 4) of each link in the root link's frame, with all joints at 0."""
     joints: list[Array] = []
     for joint in tree.joints:
         joints.append(
@@ -341,16 +365,19 @@ def _placements(tree: Tree) -> dict[str, Array]:
     }
 
 
-def _extent(links: Sequence[_LinkShapes], placements: Sequence[Array]) -> Extent | None:
-    """Return the extent of the shapes of placed links; None if not all could be measured."""
+def _unite_extent(links: Sequence[_LinkShapes], placements: Sequence[Array]) -> Extent | None:
+    """Return the extent of the shapes of links, each moved by its placement.
+
+    None if not all could be measured, or if they enclose no volume.
+    """
     if not all(shapes.is_measured for shapes in links):
         return None
     uses: list[list[tuple[Array, Solid]]] = [[], []]
     for shapes, X in zip(links, placements, strict=True):
         for use, measures in zip(uses, shapes.uses):
-            use += [_transform(measured, X) for measured in measures]
+            use += [_transform_measures(measured, X) for measured in measures]
     solids = [
-        union([solid for _, solid in use])
+        unite_solids([solid for _, solid in use])
         for use in uses
         if any(solid.volume > 0.0 for _, solid in use)
     ]

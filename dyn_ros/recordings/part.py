@@ -104,7 +104,7 @@ class _SpanReader:
         """Report messages outside the times that a file states, on which plans rely."""
         count = len(messages_between(messages, span.start, span.stop + 1))
         if count < len(messages):
-            self.decoder.report(
+            self.decoder.count_problem(
                 "messages outside the times that the file states for their chunk, "
                 "which may be lost",
                 len(messages) - count,
@@ -127,7 +127,7 @@ def read_in_log_time_order(
 
     Spans are sorted by start and may overlap; ``read`` returns the messages of one of them, sorted.
     """
-    pending, spans = Messages.none(), list(spans)
+    pending, spans = Messages.empty(), list(spans)
     for number, span in enumerate(spans):
         messages = merge_messages(pending, read(span))
         limit = spans[number + 1].start if number + 1 < len(spans) else math.inf

@@ -214,7 +214,7 @@ class MessageCollector(Collector):
             if len(self._decoder.name_lists) >= MAX_NAME_LISTS:
                 self._reset_names()
             list_number = self._decoder.name_list_number(names)
-            self._decoder.add_list(
+            self._decoder.add_string_list(
                 0, list_number, [name.encode("utf-8", "surrogatepass") for name in names]
             )
             self._extend_name_lists(list_number + 1)

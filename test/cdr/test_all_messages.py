@@ -16,7 +16,14 @@ pytest.importorskip("rosbags", reason="no packages for recordings: run `make tes
 from rclpy.serialization import deserialize_message, serialize_message
 from rosbags import typesys
 
-from dyn_ros.cdr.definition import DTYPES, SEQUENCE, SINGLE, STRING, definition_of, parse
+from dyn_ros.cdr.definition import (
+    DTYPES,
+    SEQUENCE,
+    SINGLE,
+    STRING,
+    class_definition,
+    parse_definition,
+)
 from dyn_ros.cdr.field_ranges import COUNT, LENGTH, STAMP, TIME, FieldFinder
 from dyn_ros.cdr.template import Template
 
@@ -161,10 +168,10 @@ def read(items, body):
 
 @every_class
 def test_a_text_and_a_class_give_the_same_definition(name):
-    definition = definition_of(CLASSES[name])
+    definition = class_definition(CLASSES[name])
     others = [f"MSG: {kind}\n{text_of(kind)}" for kind in definition.types if kind != name]
     text = f"\n{'=' * 80}\n".join([text_of(name), *others])
-    parsed = parse(name.replace("/", "/msg/"), text)
+    parsed = parse_definition(name.replace("/", "/msg/"), text)
     same = {"char": "uint8"}  # in classes
     assert (parsed.name, set(parsed.types)) == (name, set(definition.types))
     for kind, fields in parsed.types.items():
@@ -176,7 +183,7 @@ def test_a_text_and_a_class_give_the_same_definition(name):
 @every_class
 def test_random_messages(name, store):
     rng = np.random.default_rng(len(name))
-    definition = definition_of(CLASSES[name])
+    definition = class_definition(CLASSES[name])
     for _ in range(5):
         values = drawn(definition, name, rng)
         message = fill(CLASSES[name](), definition, name, values)
@@ -201,7 +208,7 @@ def test_random_messages(name, store):
 def test_bytes_that_are_cut_or_changed(name):
     """A ValueError, or items within the bytes."""
     rng = np.random.default_rng(len(name))
-    definition = definition_of(CLASSES[name])
+    definition = class_definition(CLASSES[name])
     body = Template(drawn(definition, name, rng), definition=definition).to_bytes()[4:]
     finder = FieldFinder(definition)
     for size in {*range(min(len(body), 40)), *rng.integers(len(body), size=10).tolist()}:
@@ -229,11 +236,11 @@ def test_bytes_that_are_cut_or_changed(name):
 )
 def test_definitions_that_cannot_be_read(text, reason):
     with pytest.raises(ValueError, match=reason):
-        parse("a/B", text)
+        parse_definition("a/B", text)
 
 
 def test_lines_of_definitions():
-    definition = parse(
+    definition = parse_definition(
         "a/msg/B",
         """# a comment
 uint8 FIRST=1      # constants

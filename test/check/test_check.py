@@ -11,7 +11,7 @@ from scipy.spatial.transform import Rotation
 
 import peer
 from dyn_ros.check import check_urdf, examine_urdf
-from dyn_ros.check.hulls import Hull, box
+from dyn_ros.check.hulls import Hull, measure_box
 from dyn_ros.check.link_findings import HULL_MARGIN, MAX_DENSITY, MIN_DENSITY
 from dyn_ros.engine.model.urdf import UrdfError
 
@@ -466,8 +466,8 @@ def box_mesh(tmp_path):
     pytest.importorskip("trimesh", reason="no viser: pip install viser")
     folder = tmp_path / "robot_pkg" / "meshes"
     folder.mkdir(parents=True)
-    (folder / "arm.stl").write_text(stl(box(0.2, 0.1, 0.4)[0]))
-    (folder / "arm_mm.stl").write_text(stl(box(200, 100, 400)[0]))
+    (folder / "arm.stl").write_text(stl(measure_box(0.2, 0.1, 0.4)[0]))
+    (folder / "arm_mm.stl").write_text(stl(measure_box(200, 100, 400)[0]))
     return tmp_path
 
 

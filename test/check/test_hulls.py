@@ -7,12 +7,24 @@ import pytest
 from scipy.optimize import linprog
 from scipy.spatial.transform import Rotation
 
-from dyn_ros.check.hulls import Hull, Solid, box, cylinder, solid_of_triangles, sphere, union
+from dyn_ros.check.hulls import (
+    Hull,
+    Solid,
+    measure_box,
+    measure_cylinder,
+    measure_sphere,
+    solid_of_triangles,
+    unite_solids,
+)
 from dyn_ros.check.meshes import measure_mesh
 from dyn_ros.check.shapes import find_extents
 from dyn_ros.engine.model.urdf import read_urdf
 
-BODIES = {"box": box(0.3, 0.5, 0.7), "cylinder": cylinder(0.2, 0.9), "sphere": sphere(0.4)}
+BODIES = {
+    "box": measure_box(0.3, 0.5, 0.7),
+    "cylinder": measure_cylinder(0.2, 0.9),
+    "sphere": measure_sphere(0.4),
+}
 
 
 @pytest.mark.parametrize("name", BODIES)
@@ -27,7 +39,7 @@ def test_solids_of_simple_shapes_and_of_their_hulls(name):
 
 
 def test_the_inertia_of_a_solid_box():
-    _, solid = box(0.2, 0.1, 0.4)
+    _, solid = measure_box(0.2, 0.1, 0.4)
     np.testing.assert_allclose(solid.inertia(2.0), np.diag([0.17, 0.2, 0.05]) / 6.0)
 
 
@@ -36,22 +48,27 @@ def test_a_moved_solid_is_that_of_the_moved_points(seed):
     rng = np.random.default_rng(seed)
     hull = Hull(rng.normal(size=(30, 3)))
     linear, offset = rng.normal(size=(3, 3)), rng.normal(size=3)
-    moved, expected = hull.solid.moved(linear, offset), Hull(hull.points @ linear.T + offset).solid
+    moved, expected = (
+        hull.solid.transformed_by(linear, offset),
+        Hull(hull.points @ linear.T + offset).solid,
+    )
     assert moved.volume == pytest.approx(expected.volume)
     np.testing.assert_allclose(moved.com, expected.com, atol=1e-10)
     np.testing.assert_allclose(moved.covariance, expected.covariance, atol=1e-10)
 
 
 def test_two_halves_are_a_whole():
-    _, half_box = box(0.1, 0.3, 0.2)
-    _, whole_box = box(0.2, 0.3, 0.2)
-    combined = union([half_box.moved(np.eye(3), np.array([x, 0.0, 0.0])) for x in (-0.05, 0.05)])
+    _, half_box = measure_box(0.1, 0.3, 0.2)
+    _, whole_box = measure_box(0.2, 0.3, 0.2)
+    combined = unite_solids(
+        [half_box.transformed_by(np.eye(3), np.array([x, 0.0, 0.0])) for x in (-0.05, 0.05)]
+    )
     assert combined.volume == pytest.approx(whole_box.volume)
     np.testing.assert_allclose(combined.covariance, whole_box.covariance, atol=1e-15)
 
 
 def test_triangles_that_are_turned_inside_out():
-    hull = Hull(box(1.0, 2.0, 3.0)[0])
+    hull = Hull(measure_box(1.0, 2.0, 3.0)[0])
     inside_out = solid_of_triangles(hull.points[hull.triangles[:, ::-1]])
     assert inside_out.volume == pytest.approx(-6.0)
     np.testing.assert_allclose(inside_out.covariance, hull.solid.covariance, atol=1e-12)
@@ -109,7 +126,7 @@ def test_the_distance_of_a_point(seed):
 def test_the_distance_from_a_cube(point, distance):
     """To a face, an edge and a corner."""
     turn = Rotation.from_euler("xyz", [0.3, -0.7, 1.1]).as_matrix()
-    hull = Hull(box(1.0, 1.0, 1.0)[0] @ turn.T)
+    hull = Hull(measure_box(1.0, 1.0, 1.0)[0] @ turn.T)
     assert hull.distance(turn @ point) == pytest.approx(distance, abs=1e-12)
 
 
@@ -127,7 +144,7 @@ def write_stl(path, triangles):
 def test_a_closed_mesh_is_measured_itself_and_an_open_one_by_its_hull(tmp_path):
     """Two cubes, 1 m apart; without one triangle they are open."""
     pytest.importorskip("trimesh", reason="no viser: pip install viser")
-    cube = Hull(box(1.0, 1.0, 1.0)[0])
+    cube = Hull(measure_box(1.0, 1.0, 1.0)[0])
     corners = cube.points[cube.triangles]
     triangles = np.vstack([corners - [1.0, 0, 0], corners + [1.0, 0, 0]])
     points, solid = measure_mesh(write_stl(tmp_path / "closed.stl", triangles))

@@ -18,7 +18,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from ... import __version__
-from ...cdr.definition import parse
+from ...cdr.definition import parse_definition
 from ...cdr.template import Template
 from ...engine.kernel.types import Array
 from .atomic import whole_file
@@ -165,7 +165,7 @@ def _message_template(kind: str, frame: str = "", **fields: Any) -> Template:
     """Return the template of a message whose fields are zero or empty, except those given."""
     return Template(
         SimpleNamespace(header=SimpleNamespace(frame_id=frame), **fields),
-        definition=parse(kind, _message_definition(kind)),
+        definition=parse_definition(kind, _message_definition(kind)),
     )
 
 

@@ -13,7 +13,7 @@ from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import JointState
 from visualization_msgs.msg import MarkerArray
 
-from ...cdr.definition import DTYPES, definition_of
+from ...cdr.definition import DTYPES, class_definition
 from ...cdr.field_ranges import PLAIN_ENCAPSULATION, STAMP, MessagePattern, PatternReader
 from ...engine.kernel.types import Array
 from ...viewer.scene.marker_arrays import PlainMarker
@@ -32,7 +32,7 @@ def deserialize(data: bytes, message_type: Any) -> Any:
     try:
         return deserialize_message(data, message_type)
     except Exception as error:  # depends on the RMW implementation
-        name = definition_of(message_type).name
+        name = class_definition(message_type).name
         raise ValueError(
             f"cannot deserialize {len(data)} bytes ({data[:16].hex(' ')} ...) as "
             f"{name}: its publisher may use another version of this type "
@@ -59,7 +59,7 @@ class _JointStatePattern(MessagePattern[JointStateFields]):
     """The pattern of JointStates that differ in stamps and numbers only."""
 
     def __init__(self, data: bytes, fields: JointStateFields) -> None:
-        super().__init__(definition_of(JointState), data, _VARYING_STATE_FIELDS)
+        super().__init__(class_definition(JointState), data, _VARYING_STATE_FIELDS)
         self._name = fields.name
         self._stamp = _HEADER_SIZE + self.ranges["header.stamp"].start
         self._slices = [self.ranges[name].elements for name in _VECTOR_FIELDS]
@@ -101,7 +101,7 @@ class _MarkersPattern(MessagePattern[Any]):
     """The pattern of MarkerArrays that differ in stamps, ids, actions and numbers only."""
 
     def __init__(self, data: bytes, markers: list[Any]) -> None:
-        super().__init__(definition_of(MarkerArray), data, _VARYING_MARKER_FIELDS)
+        super().__init__(class_definition(MarkerArray), data, _VARYING_MARKER_FIELDS)
         self._markers = markers
         prefixes = [f"markers.{i}." for i in range(len(markers))]
         stamps, ids, actions, poses, colors = (

@@ -269,14 +269,14 @@ def read_messages(
     columns = _find_topics(table, path, renamed)
     values, problems = _read_block(table, block_place, columns.names(topics))
     for problem in problems:
-        decoder.report(problem)
+        decoder.count_problem(problem)
     is_usable, stamps = _usable_stamps(values, columns.time)
     log_times = _log_times(stamps, first_time)
     rejected_count = _report_unusable_times(values[columns.time], columns.time, is_usable, decoder)
     rows = _uncorrupted_rows(values, columns.time, is_usable, is_end)
     for where, count in (("beginning", rows.start), ("end", len(is_usable) - rows.stop)):
         if count:
-            decoder.report(
+            decoder.count_problem(
                 f"left out {count} rows at the {where}: there are numbers or stamps "
                 "among them that cannot be measured"
             )
@@ -293,7 +293,7 @@ def read_messages(
         _base_messages(base, values, decoder) for base in columns.bases if base.topic in topics
     ]
     if not messages or not len(stamps):
-        return Messages.none(rejected_count)
+        return Messages.empty(rejected_count)
     return _join_messages(messages, stamps, log_times, rejected_count)
 
 
@@ -304,9 +304,9 @@ def _report_unusable_times(
     count = int(np.count_nonzero(~is_usable))
     unusable_times = times[~is_usable & ~_is_empty(times)]
     if count > len(unusable_times):
-        decoder.report("a row without a time", count - len(unusable_times))
+        decoder.count_problem("a row without a time", count - len(unusable_times))
     if len(unusable_times):  # rounded to a power of ten, as each text is counted
-        decoder.report(
+        decoder.count_problem(
             f"a row whose time in the column {name!r} cannot be used, about "
             f"{float(unusable_times[0]):.0e}; {_TIME_REMEDY}",
             len(unusable_times),

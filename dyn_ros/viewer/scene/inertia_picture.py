@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ...check import Examination, LinkInertia
-from ...check.hulls import Hull, box
+from ...check.hulls import Hull, measure_box
 from ...engine.kernel.types import Array
 
 INERTIA_COLOR, FINDING_COLOR = "#2a78d6", "#d03b3b"
@@ -87,7 +87,7 @@ def equivalent_box(inertia: LinkInertia) -> Array:
     Negative second moments, which no body has, count as 0.
     """
     moments, axes = np.linalg.eigh(inertia.covariance())
-    corners, _ = box(*np.sqrt(12.0 * np.maximum(moments, 0.0)))
+    corners, _ = measure_box(*np.sqrt(12.0 * np.maximum(moments, 0.0)))
     return corners @ axes.T + inertia.com
 
 

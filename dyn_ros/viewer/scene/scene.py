@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...check.hulls import sphere
+from ...check.hulls import measure_sphere
 from ...check.meshes import Folders, MeshError, find_mesh, read_mesh
 from ...check.shapes import PRIMITIVES, Color, Shape, read_shapes
 from ...engine.kernel import algebra as al
@@ -34,7 +34,9 @@ MIN_JOINT_CHANGE = 1e-6  # rad, m; smaller changes are not sent
 DEFAULT_SHAPE_COLOR = (0.75, 0.75, 0.78, 1.0)
 DEFAULT_MESH_COLOR = (0.7, 0.7, 0.7, 1.0)
 BONE_COLOR = (235, 140, 40)
-SAMPLE_DIRECTIONS = np.concatenate([sphere(1.0)[0][::20], np.eye(3), -np.eye(3)])  # about 100
+SAMPLE_DIRECTIONS = np.concatenate(
+    [measure_sphere(1.0)[0][::20], np.eye(3), -np.eye(3)]
+)  # about 100
 
 
 def scalar_first(q: Array) -> Array:
