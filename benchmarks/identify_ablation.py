@@ -76,7 +76,7 @@ class Heuristic(NamedTuple):
 
 
 def without_widths(
-    search: Any, form: Any, transitions: Any = _FormSearch._transitions
+    search: Any, form: Any, transitions: Any = _FormSearch._transition_candidates
 ) -> list[Any]:
     """Return the transitions of friction in a step, or over a distance."""
     return [candidate for candidate in transitions(search, form) if not candidate.width]
@@ -143,7 +143,7 @@ HEURISTICS: dict[str, Heuristic] = {
     ),
     "a pose at rest counts as ten samples": Heuristic(
         ("preparation._REST_WEIGHT", "numerics.NOISE_LIMIT"),
-        {"motion.preparation._weights": lambda q, v, noise, segment: np.ones(len(q))},
+        {"motion.preparation._sample_weights": lambda q, v, noise, segment: np.ones(len(q))},
     ),
     "samples near reversals are left out": Heuristic(
         (
@@ -213,7 +213,7 @@ HEURISTICS: dict[str, Heuristic] = {
     ),
     "friction ramps and smooth friction": Heuristic(
         ("friction_terms._INITIAL_SPEEDS", "friction_terms._SEARCH_FACTORS"),
-        {"friction_terms._FormSearch._transitions": without_widths},
+        {"friction_terms._FormSearch._transition_candidates": without_widths},
     ),
     "Stribeck friction": Heuristic(
         ("friction_terms._INITIAL_SPEEDS", "friction_terms._SEARCH_FACTORS"),
@@ -230,7 +230,7 @@ HEURISTICS: dict[str, Heuristic] = {
         {"identify_options.OPTIONAL_TERMS": ("stribeck", "root_friction", "friction_distance")},
     ),
     "outliers count less in the choice of terms": Heuristic(
-        (), {"friction_terms._HeldOutLeastSquares._weigh": lambda self, joint, huber: None}
+        (), {"friction_terms._HeldOutLeastSquares._weigh_errors": lambda self, joint, huber: None}
     ),
     "friction terms are kept only if they lower the error significantly": Heuristic(
         ("numerics.MIN_STANDARD_ERRORS",), {"friction_terms.MIN_STANDARD_ERRORS": -np.inf}

@@ -198,7 +198,10 @@ def base_parameters(
 
 
 def find_base_parameters(unknowns: Unknowns, seed: int = 0) -> BaseParameters:
-    """Compute the combinations of the active parameters that random motions determine."""
+    """Compute the combinations of the active parameters that random motions determine.
+
+    ``seed`` is of these motions.
+    """
     W = random_regressor(unknowns, np.random.default_rng(seed))
     independent, matrix, condition = independent_columns(W, unknowns.order)
     leading = independent.tolist()
@@ -237,7 +240,7 @@ def independent_columns(W: Array, order: Sequence[int]) -> tuple[np.ndarray, Arr
     lengths = np.linalg.norm(W, axis=0)
     is_nonzero = lengths > 1e-12 * lengths.max(initial=0.0)
     scaled = np.where(is_nonzero, W / np.where(is_nonzero, lengths, 1.0), 0.0)
-    rank = _rank(scaled[:, is_nonzero])
+    rank = _numerical_rank(scaled[:, is_nonzero])
     basis = np.zeros((len(W), rank))
     chosen: list[int] = []
     for j in order:
@@ -261,7 +264,7 @@ def independent_columns(W: Array, order: Sequence[int]) -> tuple[np.ndarray, Arr
     return independent, matrix, float(singular[0] / singular[-1]) if chosen else 1.0
 
 
-def _rank(scaled: Array) -> int:
+def _numerical_rank(scaled: Array) -> int:
     """Return the numerical rank of a matrix, by QR with column pivoting."""
     if not scaled.size:
         return 0
@@ -292,7 +295,7 @@ def undetermined_remedies(
     ]
     if not undetermined_numbers:
         return ()
-    responses = _responses(unknowns.model)
+    responses = _torque_responses(unknowns.model)
     max_speed = np.quantile(
         np.abs(samples.v[evenly_spaced(len(samples), STATISTICS_SAMPLES)]), 0.99, axis=0
     )
@@ -302,12 +305,12 @@ def undetermined_remedies(
     return tuple(
         base.names[n]
         + ": "
-        + _remedy(unknowns, base.independent[n], responses, max_speed, rms_acceleration)
+        + _describe_remedy(unknowns, base.independent[n], responses, max_speed, rms_acceleration)
         for n in undetermined_numbers
     )
 
 
-def _remedy(
+def _describe_remedy(
     unknowns: Unknowns, lead: int, responses: Array, max_speed: Array, rms_acceleration: Array
 ) -> str:
     """Return a sentence about the motion that would determine a parameter."""
@@ -316,23 +319,23 @@ def _remedy(
         k = (lead - unknowns.bodies) % model.nv
         return (
             f"move {model.velocity_names[k]} in both directions, at several speeds; it reached "
-            f"{max_speed[k]:.2g} {_unit(model, k)}/s"
+            f"{max_speed[k]:.2g} {_position_unit(model, k)}/s"
         )
     k = int(np.argmax(responses[:, lead]))
     if k == model.nv:
         return "visit more poses, which changes the torque of gravity"
     return (
         f"accelerate {model.velocity_names[k]} more, in different poses; its RMS acceleration "
-        f"was {rms_acceleration[k]:.2g} {_unit(model, k)}/s2"
+        f"was {rms_acceleration[k]:.2g} {_position_unit(model, k)}/s2"
     )
 
 
-def _unit(model: Model, k: int) -> str:
+def _position_unit(model: Model, k: int) -> str:
     """Return the unit of a position."""
     return "m" if is_linear(model)[k] else "rad"
 
 
-def _responses(model: Model) -> Array:
+def _torque_responses(model: Model) -> Array:
     """Return the response of torques to joint motions and gravity, by parameter, (nv + 1, p)."""
     rng, data = np.random.default_rng(0), Data(model)
     q = np.array([model.random_configuration(rng) for _ in range(_POSE_COUNT)])

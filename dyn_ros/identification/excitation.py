@@ -230,8 +230,8 @@ def excite(
     (True, True)
     """
     _require_single_coordinates(model)
-    number = {"period": period, "duration": duration, "rate": rate, "margin": margin}
-    for name, value in number.items():
+    positive_numbers = {"period": period, "duration": duration, "rate": rate, "margin": margin}
+    for name, value in positive_numbers.items():
         if not finite_number(name, value) > 0.0:
             raise ValueError(f"{name}: expected more than 0, got {value!r}")
     if margin > 1.0:
@@ -261,18 +261,20 @@ def excite(
     )
     search = TrajectorySearch(model, limits, period, harmonics, workspace or {}, armature)
     rng = np.random.default_rng(seed)
-    solutions = []
+    trajectories = []
     for start in range(starts):
-        solutions.append(search.solve(rng))
+        trajectories.append(search.find_trajectory(rng))
         if progress is not None:
             progress(start + 1, starts)
-    best = min(solutions, key=lambda trajectory: trajectory.deviation)
+    best = min(trajectories, key=lambda trajectory: trajectory.deviation)
     if best.fault:
         raise ValueError(
             f"no trajectory was found that keeps the limits: {best.fault}. Narrow "
             "lower and upper to positions that keep them, or pass other limits"
         )
-    time, motion, tau, condition = search.sample(best, rate, max(1, round(duration / period)))
+    time, motion, tau, condition = search.sample_trajectory(
+        best, rate, max(1, round(duration / period))
+    )
     return Excitation(
         model,
         time,
@@ -317,14 +319,14 @@ def _write_trajectory(
 ) -> None:
     """Write a trajectory_msgs/JointTrajectory of times (B,) from the start [s], as JSON or YAML."""
 
-    def numbers(values: Array) -> list[float]:
-        """Return numbers without -0, which YAML and JSON write with a decimal point."""
+    def round_numbers(values: Array) -> list[float]:
+        """Return numbers with six decimals, without -0."""
         return [round(float(value), 6) + 0.0 for value in values]
 
     points = []
     for seconds, *point_values in zip(time, q, v, a):
         point: dict[str, object] = dict(
-            zip(("positions", "velocities", "accelerations"), map(numbers, point_values))
+            zip(("positions", "velocities", "accelerations"), map(round_numbers, point_values))
         )
         sec, nanosec = divmod(round(1e9 * float(seconds)), 10**9)
         points.append(point | {"time_from_start": {"sec": sec, "nanosec": nanosec}})

@@ -139,16 +139,16 @@ class FrictionTerms(NamedTuple):
     def direction(self, v: Array, samples: Samples) -> Array:
         """Return the direction of motor friction at velocities v (B, nv), from -1 to 1."""
         by_velocity: Array = step(v, self.width, self.is_smooth)
-        return self._select(by_velocity, samples.direction)
+        return self._select_direction(by_velocity, samples.direction)
 
     def direction_change(self, v: Array, distance_change: Array | None) -> Array:
         """Return derivatives of the direction by log widths and log distances, (B, nv).
 
         ``distance_change`` has the derivatives where friction changes sign over a distance.
         """
-        return self._select(step_change(v, self.width, self.is_smooth), distance_change)
+        return self._select_direction(step_change(v, self.width, self.is_smooth), distance_change)
 
-    def _select(self, by_velocity: Array, by_distance: Array | None) -> Array:
+    def _select_direction(self, by_velocity: Array, by_distance: Array | None) -> Array:
         """Return ``by_distance`` where friction changes sign over a distance, else the other."""
         if by_distance is None:
             return by_velocity
@@ -211,11 +211,11 @@ class _Form(NamedTuple):
         return any(self.transition) + self.depends_on_velocity + self.has_load
 
     @property
-    def with_step(self) -> _Form:
-        """Form with the same terms whose sign changes in a step."""
-        return self.with_transition(_Form())
+    def step_form(self) -> _Form:
+        """The form with the same terms, but a sign that changes in a step."""
+        return self.replace_transition(_Form())
 
-    def with_transition(self, source: _Form) -> _Form:
+    def replace_transition(self, source: _Form) -> _Form:
         """Return the form with the change of sign of another form."""
         return self._replace(
             width=source.width, is_smooth=source.is_smooth, distance=source.distance
@@ -268,22 +268,22 @@ def choose_terms(
     max_speed = np.quantile(np.abs(v), 0.99, axis=0)
     is_moving = (np.abs(v) > REST_SPEED_RATIO * max_speed)[:, joints].T
     bodies = 10 * model.njoints
-    held_out = _HeldOutLeastSquares(
+    least_squares = _HeldOutLeastSquares(
         bodies, _torque_rows(model, subset, joints), tau[:, joints].T, is_moving, huber
     )
     terms.load[:] = 0.0
-    terms.load[:bodies] = held_out.x[:bodies]
-    terms.load[bodies + joints] = held_out.x[bodies :: len(_JOINT_FEATURES)]
+    terms.load[:bodies] = least_squares.x[:bodies]
+    terms.load[bodies + joints] = least_squares.x[bodies :: len(_JOINT_FEATURES)]
     motor_velocity = model.drives.motor_velocity(samples.v)
     dt = _time_steps(samples)
     rows = rows[: len(subset)]
     for n, k in enumerate(joints):
         search = _FormSearch(
             v[:, k],
-            held_out.weights[n].ravel(),
-            partial(_direction, motor_velocity[:, [k]], dt, rows),
-            np.abs(held_out.load(n) + gravity[:, k]),
-            partial(held_out.errors, n, *held_out.without_sign(n)),
+            least_squares.weights[n].ravel(),
+            partial(_transition_direction, motor_velocity[:, [k]], dt, rows),
+            np.abs(least_squares.joint_load(n) + gravity[:, k]),
+            partial(least_squares.held_out_errors, n, *least_squares.leave_out_sign(n)),
             allowed,
             float(stribeck[k]) if is_specified[k] else 0.0,
         )
@@ -295,11 +295,11 @@ def choose_terms(
         if alternatives:
             names = ", ".join(dict.fromkeys(map(str, alternatives)))
             terms.ambiguous.append(f"{model.velocity_names[k]} ({form}, or {names})")
-        held_out.exchange(n, np.column_stack(search.columns(form)))
+        least_squares.replace_sign(n, np.column_stack(search.columns(form)))
     return terms
 
 
-def _direction(
+def _transition_direction(
     v: Array, dt: Array, rows: np.ndarray, width: float, is_smooth: bool, distance: float
 ) -> Array:
     """Return the direction of friction in rows of samples with v (B, 1) and dt (B,)."""
@@ -375,7 +375,7 @@ class _FormSearch:
         errors, coefficients = zip(*(self._results[form] for form in forms))
         return np.array(errors), np.array(coefficients)
 
-    def _best(self, forms: Sequence[_Form]) -> tuple[_Form, Array]:
+    def _best_form(self, forms: Sequence[_Form]) -> tuple[_Form, Array]:
         """Return the form with the least error, and this error, (stretches,)."""
         error = self._form_errors(forms)[0]
         n = int(error.sum(axis=1).argmin())
@@ -386,22 +386,22 @@ class _FormSearch:
         value: float = getattr(form, name)
         for ratio in _SEARCH_FACTORS if value else ():
             candidates = value * ratio ** np.arange(-2.0, 3.0)
-            forms = [_with_scale(form, name, candidate) for candidate in candidates]
+            forms = [_replace_scale(form, name, candidate) for candidate in candidates]
             error = self._form_errors(forms)[0].sum(axis=1)
             n = min(max(int(error.argmin()), 1), len(candidates) - 2)
             lower, center, upper = error[n - 1 : n + 2]
             curvature = max(lower - 2.0 * center + upper, 1e-12 * center)
             value = candidates[n] * ratio ** np.clip(0.5 * (lower - upper) / curvature, -1.0, 1.0)
-        return _with_scale(form, name, value)
+        return _replace_scale(form, name, value)
 
-    def _transitions(self, form: _Form) -> list[_Form]:
+    def _transition_candidates(self, form: _Form) -> list[_Form]:
         """Return the form with a step, and with the best transition of each kind that errs less."""
         kinds = [
-            [form.with_transition(transition) for transition in transitions]
+            [form.replace_transition(transition) for transition in transitions]
             for transitions in (self._smooth_steps, self._ramps, self._distances)
             if transitions
         ]
-        candidates, (low, high) = [form.with_step], self._speeds
+        candidates, (low, high) = [form.step_form], self._speeds
         errors = iter(self._form_errors([*candidates, *itertools.chain(*kinds)])[0].sum(axis=1))
         step_error = next(errors)
         for kind in kinds:
@@ -413,9 +413,9 @@ class _FormSearch:
                 candidates.append(best)
         return candidates
 
-    def _with_best_transition(self, form: _Form) -> tuple[_Form, Array]:
+    def _choose_transition(self, form: _Form) -> tuple[_Form, Array]:
         """Return the form with the best change of sign, and its error, (stretches,)."""
-        candidates = self._transitions(form)
+        candidates = self._transition_candidates(form)
         errors = self._form_errors(candidates)[0]
         return min(
             (
@@ -429,14 +429,16 @@ class _FormSearch:
             key=lambda pair: pair[1].sum(),
         )
 
-    def _refine(self, form: _Form) -> tuple[_Form, Array]:
+    def _refine_form(self, form: _Form) -> tuple[_Form, Array]:
         """Return the form with the best velocity and change of sign, and its error."""
-        form, error = self._with_best_transition(self._with_velocity(form))
+        form, error = self._choose_transition(self._refine_velocity(form))
         return (
-            self._best([form, self._with_velocity(form)]) if any(form.transition) else (form, error)
+            self._best_form([form, self._refine_velocity(form)])
+            if any(form.transition)
+            else (form, error)
         )
 
-    def _with_velocity(self, form: _Form) -> _Form:
+    def _refine_velocity(self, form: _Form) -> _Form:
         """Return the form with the best velocity of Stribeck friction."""
         if not form.velocity or self._stribeck:
             return form
@@ -445,7 +447,7 @@ class _FormSearch:
 
     def find_form(self) -> tuple[_Form, list[_Form]]:
         """Return the form with the least error, and forms that fit the data as well."""
-        form, error = self._with_best_transition(_Form(velocity=self._stribeck))
+        form, error = self._choose_transition(_Form(velocity=self._stribeck))
         while (extended := self._add_term(form, error)) is not None:
             form, error = extended
         return form, self._ambiguous_forms(form, error)
@@ -458,7 +460,7 @@ class _FormSearch:
         terms = [] if form.depends_on_velocity else self._terms
         candidates += [
             base_form._replace(**term)
-            for base_form in dict.fromkeys([form, form.with_step])
+            for base_form in dict.fromkeys([form, form.step_form])
             for term in terms
         ]
         if not candidates:
@@ -467,7 +469,7 @@ class _FormSearch:
         if terms and (errors.sum(axis=1) < error.sum()).any():
             # a wide step resembles these terms
             wide_forms = [
-                form.with_transition(transition)._replace(**term)
+                form.replace_transition(transition)._replace(**term)
                 for transition in self._smooth_steps
                 for term in terms
             ]
@@ -475,7 +477,7 @@ class _FormSearch:
             wide_results = self._form_errors(wide_forms)
             errors = np.concatenate([errors, wide_results[0]])
             coefficients = np.concatenate([coefficients, wide_results[1]])
-        step_error = self._form_errors([form.with_step])[0][0] if any(form.transition) else error
+        step_error = self._form_errors([form.step_form])[0][0] if any(form.transition) else error
         better_candidates = [
             (candidate_error.sum(), candidate)
             for candidate_error, coefficient, candidate in zip(errors, coefficients, candidates)
@@ -492,7 +494,7 @@ class _FormSearch:
             return None
         best = min(better_candidates)[1]
         if best.has_load and not form.has_load:
-            return self._with_best_transition(best)
+            return self._choose_transition(best)
         step_forms = [
             step_form
             for step_form in candidates
@@ -502,16 +504,16 @@ class _FormSearch:
             [step_form for step_form in step_forms if step_form.has_root == is_root]
             for is_root in (False, True)
         )
-        starts = best, *(self._best(kind)[0] for kind in kinds if kind)
-        return min(map(self._refine, starts), key=lambda pair: pair[1].sum())
+        starts = best, *(self._best_form(kind)[0] for kind in kinds if kind)
+        return min(map(self._refine_form, starts), key=lambda pair: pair[1].sum())
 
     def _ambiguous_forms(self, form: _Form, error: Array) -> list[_Form]:
         """Return forms with as many terms and no larger error, unless the form is a step alone."""
         plain_form = _Form(has_load=form.has_load)
         if form == plain_form:
             return []
-        if not _is_better(error, self._form_errors([form.with_step])[0][0]):
-            form = form.with_step  # its change of sign matters little
+        if not _is_better(error, self._form_errors([form.step_form])[0][0]):
+            form = form.step_form  # its change of sign matters little
         if self._stribeck or not _is_better(error, self._form_errors([plain_form])[0][0]):
             return []
         alternatives, bases = [], [plain_form]
@@ -519,9 +521,11 @@ class _FormSearch:
             bases.append(plain_form._replace(has_root=True))
         if "stribeck" in self._allowed:
             forms = [plain_form._replace(**term) for term in self._terms if "velocity" in term]
-            bases.append(self._with_velocity(self._best(forms)[0]))
+            bases.append(self._refine_velocity(self._best_form(forms)[0]))
         for base in bases:
-            alternatives += self._transitions(base) if form.complexity > base.complexity else [base]
+            alternatives += (
+                self._transition_candidates(base) if form.complexity > base.complexity else [base]
+            )
         return [
             alternative
             for alternative in alternatives
@@ -531,7 +535,7 @@ class _FormSearch:
         ]
 
 
-def _with_scale(form: _Form, name: str, value: float) -> _Form:
+def _replace_scale(form: _Form, name: str, value: float) -> _Form:
     """Return the form with another width, distance or velocity."""
     values: dict[str, Any] = {name: float(value)}
     return form._replace(**values)
@@ -575,28 +579,28 @@ class _HeldOutLeastSquares:
             ]
             for n, bodies_of_joint in enumerate(self._body_columns)
         ]
-        self.weights = _in_stretches(counts.astype(float))
-        self._torque = _in_stretches(torque * counts)
-        self._rows = _in_stretches(
+        self.weights = _reshape_to_stretches(counts.astype(float))
+        self._torque = _reshape_to_stretches(torque * counts)
+        self._rows = _reshape_to_stretches(
             columns * count[:, None] for (_, columns), count in zip(rows, counts)
         )
         self._sums = [self._normal_equations(n) for n in range(len(rows))]
         self._size: Array = np.std(torque * counts, axis=1)
         for _ in range(2):  # weights and estimate depend on each other
-            self._estimate()
+            self._estimate_parameters()
             for n in range(len(rows)):
                 if huber is not None:
-                    self._weigh(n, huber)
+                    self._weigh_errors(n, huber)
                 size = np.sqrt(np.mean(self._errors(n) ** 2))
                 self._size[n] = max(size, 1e-9 * self._size[n])
-        self._solve()
+        self._solve_without_stretches()
 
     def _errors(self, n: int) -> Array:
         """Return the weighted errors of a joint with the estimate from all stretches."""
         errors: Array = self._torque[n] - self._rows[n] @ self.x[self._columns[n]]
         return errors
 
-    def _weigh(self, n: int, huber: float) -> None:
+    def _weigh_errors(self, n: int, huber: float) -> None:
         """Multiply the rows and torques of a joint by weights that its errors determine."""
         old_weights = self.weights[n]
         counted = old_weights > 0.0
@@ -617,14 +621,14 @@ class _HeldOutLeastSquares:
         transposed = self._rows[n].swapaxes(1, 2)
         return transposed @ self._rows[n], (transposed @ self._torque[n][..., None])[..., 0]
 
-    def _estimate(self) -> tuple[Array, Array]:
+    def _estimate_parameters(self) -> tuple[Array, Array]:
         """Return the normal equations of all joints in each stretch; set the estimate ``x``."""
         count = 1 + max(int(columns[-1]) for columns in self._columns)
         H, g = np.zeros((FOLDS, count, count)), np.zeros((FOLDS, count))
         for bodies, columns, (squares, products), size in zip(
             self._body_columns, self._columns, self._sums, self._size
         ):
-            squares, products, n = squares / size**2, products / size**2, _length(bodies)
+            squares, products, n = squares / size**2, products / size**2, _slice_length(bodies)
             joint = columns[n:]
             H[:, bodies, bodies] += squares[:, :n, :n]
             H[:, bodies, joint] = squares[:, :n, n:]
@@ -632,26 +636,26 @@ class _HeldOutLeastSquares:
             H[:, joint[:, None], joint] = squares[:, n:, n:]
             g[:, bodies] += products[:, :n]
             g[:, joint] = products[:, n:]
-        self.x = _inverse(H.sum(axis=0)) @ g.sum(axis=0)
+        self.x = _invert_with_ridge(H.sum(axis=0)) @ g.sum(axis=0)
         return H, g
 
-    def _solve(self) -> None:
+    def _solve_without_stretches(self) -> None:
         """Solve the normal equations without each stretch."""
-        H, g = self._estimate()
+        H, g = self._estimate_parameters()
         self._training_g = g.sum(axis=0) - g
-        self._training_inverse = _inverse(H.sum(axis=0) - H)
+        self._training_inverse = _invert_with_ridge(H.sum(axis=0) - H)
 
     def _sign_index(self, n: int) -> int:
         """Return the index of the sign of the velocity among the columns of a joint."""
-        return _length(self._body_columns[n]) + len(_JOINT_FEATURES) - 1
+        return _slice_length(self._body_columns[n]) + len(_JOINT_FEATURES) - 1
 
-    def load(self, n: int) -> Array:
+    def joint_load(self, n: int) -> Array:
         """Return the torque of bodies and armature of a joint, (B,); 0 in rows without weight."""
-        columns, weights = slice(_length(self._body_columns[n]) + 1), self.weights[n]
+        columns, weights = slice(_slice_length(self._body_columns[n]) + 1), self.weights[n]
         torque: Array = self._rows[n][..., columns] @ self.x[self._columns[n][columns]]
         return np.divide(torque, weights, out=np.zeros_like(torque), where=weights > 0.0).ravel()
 
-    def without_sign(self, n: int) -> tuple[Array, Array]:
+    def leave_out_sign(self, n: int) -> tuple[Array, Array]:
         """Return covariances (stretches, p, p) and estimates (stretches, p, 1) of a joint.
 
         Each is without one stretch, and without the column of the sign of the joint's velocity.
@@ -664,11 +668,13 @@ class _HeldOutLeastSquares:
         )
         return inverse[..., columns], inverse @ self._training_g[..., None]
 
-    def errors(self, n: int, inverse: Array, z: Array, columns: Array) -> tuple[Array, Array]:
+    def held_out_errors(
+        self, n: int, inverse: Array, z: Array, columns: Array
+    ) -> tuple[Array, Array]:
         """Return squared errors of a joint, (m, stretches), predicted from the other stretches.
 
         m choices of weighted columns (m, B, c) replace the sign of the joint's velocity;
-        ``inverse`` and ``z`` are from ``without_sign``. Also returns the smallest coefficients of
+        ``inverse`` and ``z`` are from ``leave_out_sign``. Also returns the smallest coefficients of
         the last columns, (m,). Partial regression (Frisch and Waugh 1933) needs only one solution
         of the normal equations of all joints.
         """
@@ -682,15 +688,16 @@ class _HeldOutLeastSquares:
         )
 
         def split_choices(columns: Array) -> Array:
+            """Reshape columns (stretches, p, m c) to (stretches, m, p, c)."""
             return columns.reshape(stretches, -1, m, c).swapaxes(1, 2)
 
         M, CA_choices = split_choices(inverse @ CA.swapaxes(1, 2)), CA.reshape(stretches, m, c, -1)
-        x = _inverse(CC - CA_choices @ M) @ (Cy - CA_choices @ z[:, None])
+        x = _invert_with_ridge(CC - CA_choices @ M) @ (Cy - CA_choices @ z[:, None])
         parameters = z - (M @ x)[..., 0].swapaxes(1, 2)
         residuals = y - A @ parameters - (C @ x)[..., 0].swapaxes(1, 2)
         return (residuals**2).sum(axis=1).T / size**2, x[..., -1, 0].min(axis=0)
 
-    def exchange(self, n: int, columns: Array) -> None:
+    def replace_sign(self, n: int, columns: Array) -> None:
         """Replace the sign of a joint's velocity by columns (B, c), and solve again."""
         sign = self._sign_index(n)
         columns = columns.reshape(*self._torque[n].shape, -1)
@@ -701,22 +708,22 @@ class _HeldOutLeastSquares:
         added = len(self.x) + np.arange(columns.shape[-1] - 1)
         self._columns[n] = np.append(self._columns[n], added)
         self._sums[n] = self._normal_equations(n)
-        self._solve()
+        self._solve_without_stretches()
 
 
-def _in_stretches(values: Iterable[Array]) -> list[Array]:
+def _reshape_to_stretches(values: Iterable[Array]) -> list[Array]:
     """Reshape samples (B, ...) of each joint to (stretches, B / stretches, ...)."""
     return [array.reshape(FOLDS, -1, *array.shape[1:]) for array in values]
 
 
-def _inverse(H: Array) -> Array:
+def _invert_with_ridge(H: Array) -> Array:
     """Return the inverse of normal equations (..., p, p), with a ridge for rank deficiency."""
     scale = 1.0 / np.sqrt(np.maximum(np.diagonal(H, axis1=-2, axis2=-1), 1e-300))
     scale = scale[..., None] * scale[..., None, :]
     return np.asarray(np.linalg.inv(H * scale + RIDGE * np.eye(H.shape[-1])) * scale)
 
 
-def _length(interval: slice) -> int:
+def _slice_length(interval: slice) -> int:
     """Return the number of elements of a slice."""
     return int(interval.stop - interval.start)
 

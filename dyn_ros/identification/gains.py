@@ -122,17 +122,17 @@ def estimate_gains(
     True
     """
     require_model(model)
-    problem = _GainProblem(
+    estimator = _GainEstimator(
         model,
-        _to_list(free),
-        _to_list(loaded),
-        _require_masses(mass, _to_list(loaded)),
+        _list_recordings(free),
+        _list_recordings(loaded),
+        _require_masses(mass, _list_recordings(loaded)),
         [frame] if isinstance(frame, str) else list(frame),
     )
-    return problem.solve()
+    return estimator.estimate_gains()
 
 
-def _to_list(samples: Samples | Sequence[Samples]) -> list[Samples]:
+def _list_recordings(samples: Samples | Sequence[Samples]) -> list[Samples]:
     """Return one or several recordings as a list."""
     return [samples] if isinstance(samples, Samples) else list(samples)
 
@@ -161,11 +161,15 @@ class _Equations(NamedTuple):
     effort: Array  # (B,) measured
 
 
-class _GainProblem:
-    """Model of efforts: (Y theta + L phi) / gain + friction, where phi contains the known mass.
+class _GainEstimator:
+    """Estimator of gains, by the model (Y theta + L phi) / gain + friction of efforts.
 
-    For given inverse gains c, all other unknowns are linear: theta, the other nine numbers of each
-    load, and friction, which c does not multiply. ``x`` is theta followed by the loads' numbers.
+    phi are the ten parameters of a load, the first of which, its mass, is known.
+
+    For given inverse gains c (joints,), all other unknowns are linear: theta, the other nine
+    numbers of each load, and friction, which c does not multiply. The shared parameters x are
+    theta, (base_count,), followed by these numbers of each load, (9 load_count,). ``sigma``
+    (joints,) is the standard deviation of each joint's effort, ``typical`` a typical inverse gain.
     """
 
     def __init__(
@@ -204,7 +208,8 @@ class _GainProblem:
         unloaded = Samples.concatenate(list(subsets[: len(free)]))
         self.terms = choose_terms(model, unloaded, np.full(model.nv, np.inf), IdentifyOptions.huber)
         self.recordings = [
-            self._recording(samples, n - len(free), frames) for n, samples in enumerate(subsets)
+            self._make_recording(samples, n - len(free), frames)
+            for n, samples in enumerate(subsets)
         ]
         self.base_count = len(base.independent)
         self.load_count = len(loaded)
@@ -216,7 +221,7 @@ class _GainProblem:
             ]
         )
 
-    def _recording(self, samples: Samples, load: int, frames: Sequence[str]) -> _Recording:
+    def _make_recording(self, samples: Samples, load: int, frames: Sequence[str]) -> _Recording:
         """Compute the regressors of a recording."""
         model = self.model
         direction = friction_directions(self.terms.apply(model.drives), samples)
@@ -260,7 +265,7 @@ class _GainProblem:
             )
         return torque
 
-    def _equations(self, torques: Sequence[Array]) -> list[list[_Equations]]:
+    def _joint_equations(self, torques: Sequence[Array]) -> list[list[_Equations]]:
         """Return the ``_Equations`` of each joint in each recording."""
         shared_count = self.base_count + 9 * self.load_count
         result = []
@@ -282,25 +287,28 @@ class _GainProblem:
 
     # --- the estimate
 
-    def solve(self) -> GainEstimate:
-        """Estimate gains, the load on the gears and the noise in turn."""
+    def estimate_gains(self) -> GainEstimate:
+        """Estimate gains, the load on the gears and the noise in turn.
+
+        Writes ``typical``, a typical inverse gain, and ``sigma`` (joints,), the noise of efforts.
+        """
         torques = [
             np.zeros((len(recording.samples), len(self.joints))) for recording in self.recordings
         ]
         starts = self._initial_gains(torques)
         for round_ in range(_GAIN_ROUNDS):
-            reduced = [_ReducedEquations(equations) for equations in self._equations(torques)]
-            c, x, _ = self._search(reduced, starts, round_ == 0)
+            reduced = [_ReducedEquations(equations) for equations in self._joint_equations(torques)]
+            c, x, _ = self._search_gains(reduced, starts, round_ == 0)
             torques = [self._modeled_torque(recording, x) for recording in self.recordings]
             self.sigma = np.array([equations.error(c[n], x) for n, equations in enumerate(reduced)])
             starts = [c]
-        return self._estimate_intervals(c, x, self._equations(torques))
+        return self._make_result(c, x, self._joint_equations(torques))
 
     def _initial_gains(self, torques: Sequence[Array]) -> list[Array]:
         """Return inverse gains to start from: by the description, and one for all joints."""
         data, inverse_gains = Data(self.model), np.zeros(len(self.joints))
         has_torque = np.zeros(len(inverse_gains), bool)
-        equations = self._equations(torques)
+        equations = self._joint_equations(torques)
         for n, k in enumerate(self.joints):
             products = np.zeros(2)
             for recording, (_, F, _, effort), rows in zip(
@@ -332,14 +340,17 @@ class _GainProblem:
             sign * self.typical,
         ]
 
-    def _search(
+    def _search_gains(
         self, reduced: Sequence[_ReducedEquations], starts: Sequence[Array], flip_signs: bool
     ) -> tuple[Array, Array, float]:
-        """Search from several starts; ``flip_signs``: also with the other sign of each joint."""
-        best = min((self._fit(reduced, start) for start in starts), key=_cost)
+        """Search from several starts; ``flip_signs``: also with the other sign of each joint.
+
+        Returns the inverse gains, the shared parameters and the cost, see `_fit_gains`.
+        """
+        best = min((self._fit_gains(reduced, start) for start in starts), key=_search_cost)
         for _ in range(len(self.joints) if flip_signs else 0):
             flipped = [
-                self._fit(
+                self._fit_gains(
                     reduced,
                     np.where(
                         np.arange(len(self.joints)) == n, -np.sign(best[0]) * self.typical, best[0]
@@ -347,19 +358,22 @@ class _GainProblem:
                 )
                 for n in range(len(self.joints))
             ]
-            candidate = min(flipped, key=_cost)
+            candidate = min(flipped, key=_search_cost)
             if candidate[2] >= best[2]:
                 break
             best = candidate
         return best
 
-    def _fit(self, reduced: Sequence[_ReducedEquations], c: Array) -> tuple[Array, Array, float]:
+    def _fit_gains(
+        self, reduced: Sequence[_ReducedEquations], c: Array
+    ) -> tuple[Array, Array, float]:
         """Return the inverse gains with the least cost, the shared parameters, and the cost."""
         from scipy.optimize import least_squares  # the import takes 0.1 s
 
         sign = np.sign(c)
 
         def residuals(z: Array) -> Array:
+            """Return residuals over the noise, for logarithms z of the inverse gains' sizes."""
             return self._solve_linear(reduced, sign * np.exp(z))[1]
 
         bounds = np.log(self.typical / _MAX_GAIN_RATIO), np.log(_MAX_GAIN_RATIO * self.typical)
@@ -392,10 +406,14 @@ class _GainProblem:
         x = solve(H, scaled.T @ b, assume_a="pos") / length
         return x, b - A @ x
 
-    def _estimate_intervals(
+    def _make_result(
         self, c: Array, x: Array, equations: Sequence[Sequence[_Equations]]
     ) -> GainEstimate:
-        """Estimate intervals by leaving out one stretch of consecutive samples at a time."""
+        """Return the result, with intervals from leaving out one stretch of samples at a time.
+
+        c are inverse gains and x the shared parameters, see the class; the equations are of each
+        joint in each recording.
+        """
         shared_count, count = len(x), len(self.joints)
         scores = np.zeros((len(self.recordings), _STRETCH_COUNT, count + shared_count))
         squares = np.zeros((*scores.shape, count + shared_count))
@@ -425,13 +443,18 @@ class _GainProblem:
         H = squares.sum(axis=(0, 1))
         H[count + self.base_count :, count + self.base_count :] += np.diag(prior)
         scale = 1.0 / np.sqrt(np.maximum(np.diag(H), 1e-300))
-        F, d, _ = invert_scaled(H, scale)
-        covariance, stretch_count = jackknife(scores, squares, F * d @ F.T)
+        factor, d, _ = invert_scaled(H, scale)
+        covariance, stretch_count = jackknife(scores, squares, factor * d @ factor.T)
         half_width = float(stdtrit(stretch_count - 1, 0.975)) * np.sqrt(np.diag(covariance)[:count])
-        return self._gain_estimate(c, half_width, x, error)
+        return self._to_gain_estimate(c, half_width, x, error)
 
-    def _gain_estimate(self, c: Array, half_width: Array, x: Array, error: Array) -> GainEstimate:
-        """Return the result; raise a ValueError if no gain is determined."""
+    def _to_gain_estimate(
+        self, c: Array, half_width: Array, x: Array, error: Array
+    ) -> GainEstimate:
+        """Return gains and their intervals, from inverse gains c and half of their intervals.
+
+        Raise a ValueError if no gain is determined.
+        """
         gain, lower, upper, errors = np.full((4, self.model.nv), np.nan)
         gain[self.joints], errors[self.joints] = 1.0 / c, error
         interval = np.sort([1.0 / (c - half_width), 1.0 / (c + half_width)], axis=0)
@@ -450,7 +473,7 @@ class _GainProblem:
         return GainEstimate(gain, lower, upper, phi[:, :3] / np.array(self.masses)[:, None], errors)
 
 
-def _cost(fit: tuple[Array, Array, float]) -> float:
+def _search_cost(fit: tuple[Array, Array, float]) -> float:
     """Return the cost of the result of a search."""
     return fit[2]
 

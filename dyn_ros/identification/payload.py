@@ -26,7 +26,7 @@ from .friction_terms import friction_directions
 from .motion.friction_changes import (
     FrictionChanges,
     possible_friction_changes,
-    without_friction_changes,
+    remove_friction_changes,
 )
 from .motion.numerics import BLOCK_SIZE, FOLDS, MAX_ROUNDS
 from .physical import MIN_MASS, fit_physical, invert_scaled
@@ -160,7 +160,7 @@ def identify_payload(
     index = _frame_index(model, frame)
     name = model.frame_names[index]
     direction = friction_directions(model.drives, samples)
-    W, y = _equations(model, samples, direction, index, offset)
+    W, y = _payload_equations(model, samples, direction, index, offset)
     friction_changes, is_used = possible_friction_changes(
         model, samples.v, samples.tau, samples.weight, direction, friction
     )
@@ -170,8 +170,8 @@ def identify_payload(
         raise ValueError(
             f"noise: expected positive numbers, got {sigma.min():g}; pass None to estimate it"
         )
-    fit = _solve(W, y, friction_changes, sigma)
-    value, (deviation, half_width) = fit.value, _deviations(fit, np.eye(10))
+    fit = _fit_payload(W, y, friction_changes, sigma)
+    value, (deviation, half_width) = fit.value, _standard_deviations(fit, np.eye(10))
     mass = max(abs(value[0]), MIN_MASS)
     is_determined = fit.is_determined & (
         deviation
@@ -201,7 +201,7 @@ def identify_payload(
             fit.H, fit.g, _reference_sphere(value, is_determined), np.zeros(10, int), np.ones(10)
         )
     )
-    com, inertia = _about_center(body)
+    com, inertia = _center_and_inertia(body)
     intervals = _central_intervals(fit, is_determined & (value[0] > half_width[0]))
     return PayloadEstimate(
         frame=name,
@@ -246,7 +246,7 @@ def _undetermined_reason(model: Model, name: str, fit: _PayloadFit, half_width: 
     )
 
 
-def _about_center(body: Array) -> tuple[Array, Array]:
+def _center_and_inertia(body: Array) -> tuple[Array, Array]:
     """Return the center of mass, and the inertia about it."""
     com = body[1:4] / max(body[0], 1e-300)
     P = pseudo_inertia(body)
@@ -257,7 +257,7 @@ def _about_center(body: Array) -> tuple[Array, Array]:
 def _central_intervals(fit: _PayloadFit, is_determined: np.ndarray) -> dict[str, Array]:
     """Return first-order intervals of the center of mass and of the inertia about it."""
     value, identity = fit.value if is_determined.any() else np.eye(10)[0], np.eye(3)
-    com, inertia = _about_center(value)
+    com, inertia = _center_and_inertia(value)
     com_gradient, inertia_gradient = np.zeros((3, 10)), np.zeros((3, 3, 10))
     com_gradient[:, 0], com_gradient[:, 1:4] = -com / value[0], identity / value[0]
     inertia_gradient[..., 0] = com @ com * identity - np.outer(com, com)
@@ -267,7 +267,9 @@ def _central_intervals(fit: _PayloadFit, is_determined: np.ndarray) -> dict[str,
         - 2.0 * com * identity[..., None]
     )
     inertia_gradient[..., 4:] = _MOMENT_INDICES[..., None] == np.arange(4, 10)
-    half_width = _deviations(fit, np.vstack([com_gradient, inertia_gradient.reshape(9, 10)]))[1]
+    half_width = _standard_deviations(
+        fit, np.vstack([com_gradient, inertia_gradient.reshape(9, 10)])
+    )[1]
     has_center = is_determined[:4].all()
     half_width[:3][~(is_determined[0] & is_determined[1:4])] = np.inf
     half_width[3:][~(has_center & is_determined[_MOMENT_INDICES].ravel())] = np.inf
@@ -301,7 +303,7 @@ def _frame_index(model: Model, frame: str | int) -> int:
     return index
 
 
-def _equations(
+def _payload_equations(
     model: Model, samples: Samples, direction: Array, index: int, offset: ArrayLike | None
 ) -> tuple[Array, Array]:
     """Return the payload's regressor of motor torques, (B, nv, 10), and its torques, (B, nv)."""
@@ -349,10 +351,10 @@ class _PayloadFit(NamedTuple):
 
     def project(self, y: Array) -> Array:
         """Return torques (B, nv) without what changes of friction explain."""
-        return without_friction_changes(y, self.friction_changes, self.inverses)
+        return remove_friction_changes(y, self.friction_changes, self.inverses)
 
 
-def _solve(
+def _fit_payload(
     W: Array, y: Array, friction_changes: FrictionChanges, noise: Array | None
 ) -> _PayloadFit:
     """Solve weighted least squares; the noise is estimated unless it is given.
@@ -371,19 +373,19 @@ def _solve(
         else:
             sigma = noise
         inverses = friction_changes.inverses(sigma**2 * lengths)
-        PW = without_friction_changes(W, friction_changes, inverses)
+        PW = remove_friction_changes(W, friction_changes, inverses)
         H = np.einsum("bki,bkj,k->ij", W, PW, sigma**-2.0, optimize=True)
         g = np.einsum("bki,bk,k->i", PW, y, sigma**-2.0, optimize=True)
         F, d, is_determined = invert_scaled(H, _TYPICAL_SIZES)
         F = (F * np.sqrt(d))[:, d > 0.0]
         value = F @ (F.T @ g)
-        r = without_friction_changes(y - W @ value, friction_changes, inverses)
+        r = remove_friction_changes(y - W @ value, friction_changes, inverses)
         if noise is not None:
             break
     return _PayloadFit(value, H, g, F, is_determined, friction_changes, inverses, PW, r, sigma)
 
 
-def _deviations(fit: _PayloadFit, J: Array) -> tuple[Array, Array]:
+def _standard_deviations(fit: _PayloadFit, J: Array) -> tuple[Array, Array]:
     """Return standard deviations of J @ payload, (n, 10) @ (10,), and half their 95 % intervals.
 
     Residuals are mostly errors of the model, which last over a block of samples, and over all

@@ -273,7 +273,7 @@ class Samples:
                 ("f_ext", ("njoints", 6), f_ext),
             )
         }
-        return cls(**preparation.prepare(model, time, raw, contacts, in_contact, cutoff))
+        return cls(**preparation.prepare_recording(model, time, raw, contacts, in_contact, cutoff))
 
     @classmethod
     def from_table(
@@ -408,7 +408,7 @@ class Samples:
             "tau": recording.effort,
             "f_ext": None,
         }
-        prepared = preparation.prepare(
+        prepared = preparation.prepare_recording(
             model, time, raw, recording.contacts, recording.in_contact, cutoff
         )
         prepared["warnings"] = (*recording.warnings, *warnings, *prepared["warnings"])

@@ -218,12 +218,12 @@ def _positive_per_joint(name: str, value: ArrayLike, count: int) -> Array:
 # --- the search
 
 
-def _penalty(excess: Array) -> Array:
+def _limit_penalty(excess: Array) -> Array:
     """Return the penalty of limits that are exceeded."""
     return _LIMIT_PENALTY * excess * (1.0 + excess)
 
 
-def _box(frame: str, corners: Box) -> Array:
+def _validate_box(frame: str, corners: Box) -> Array:
     """Return the lowest and the highest coordinates of a box, (2, 3)."""
     box = finite_array(f"workspace[{frame!r}]", corners, (2, 3))
     if not (box[0] < box[1]).all():
@@ -235,12 +235,15 @@ def _box(frame: str, corners: Box) -> Array:
 
 
 class Trajectory(NamedTuple):
-    """Trajectory whose limits were verified; see ``Series.motion``."""
+    """Trajectory after the verification of its limits; see ``Series.motion``.
 
-    deviation: float  # logarithm of the RMS deviation of the base parameters, or infinite
+    It is only usable if its fault is empty.
+    """
+
+    deviation: float  # logarithm of the RMS deviation of base parameters; infinite with a fault
     center: Array
     coefficients: Array
-    fault: str = ""  # text about an exceeded limit
+    fault: str = ""  # text about an exceeded limit, or empty
 
 
 class TrajectorySearch:
@@ -261,14 +264,14 @@ class TrajectorySearch:
     ) -> None:
         self.model, self.limits, self.data = model, limits, Data(model)
         self.period, self.harmonics = period, harmonics
-        self.series = self._series(_SAMPLES_PER_PERIOD * harmonics)
+        self.series = self._make_series(_SAMPLES_PER_PERIOD * harmonics)
         if not isinstance(workspace, Mapping):
             raise TypeError(
                 "workspace: expected a dict of frames and boxes, such as {'tool': "
                 f"(low, high)}}, got {type(workspace).__name__}: {workspace!r:.80}"
             )
         self.boxes = [
-            (frame_number(model, frame, "workspace"), _box(frame, box))
+            (frame_number(model, frame, "workspace"), _validate_box(frame, box))
             for frame, box in workspace.items()
         ]
         effort = model.effort_limit
@@ -281,12 +284,13 @@ class TrajectorySearch:
         # columns of all bodies, then armature, damping, friction and offset of joints that move
         features = model.nv * np.arange(0 if armature else 1, 4)[:, None] + limits.indices
         self.base = np.append(np.arange(10 * model.njoints), 10 * model.njoints + features)
-        self.base, self.sizes = self._structure()
+        self.base, self.sizes = self._find_independent_columns()
 
-    def _series(self, count: int) -> Series:
+    def _make_series(self, count: int) -> Series:
+        """Return the series at ``count`` equally spaced times of a period."""
         return Series(self.harmonics, self.period, np.arange(count) * self.period / count)
 
-    def _structure(self) -> tuple[NDArray[np.int_], Array]:
+    def _find_independent_columns(self) -> tuple[NDArray[np.int_], Array]:
         """Return independent columns of the regressor (Gautier 1991), and their RMS."""
         rng = np.random.default_rng(0)
         q = rng.uniform(self.limits.lower, self.limits.upper, (300, self.model.nv))
@@ -317,25 +321,31 @@ class TrajectorySearch:
         return Y
 
     def base_regressor(self, motion: tuple[Array, Array, Array]) -> Array:
-        """Return base regressors (count, rows, b), scaled by noise of rows and sizes of columns."""
+        """Return base regressors (count, rows, b), scaled by noise of rows and sizes of columns.
+
+        ``motion`` is q, v and a of trajectories, (count, steps, nv) each.
+        """
         count, steps, nv = motion[0].shape
         Y = self.regressor(*(array.reshape(-1, nv) for array in motion))
         Y *= self.row_weight[:, None] / (math.sqrt(steps) * self.sizes)
         return Y.reshape(count, steps * nv, -1)
 
     def deviation(self, motion: tuple[Array, Array, Array]) -> float:
-        """Return the logarithm of the RMS standard deviation of the base parameters."""
+        """Return the logarithm of the RMS standard deviation of the base parameters.
+
+        ``motion`` is of one trajectory: q, v and a, (1, steps, nv) each.
+        """
         (Y,) = self.base_regressor(motion)
         values = np.linalg.eigvalsh(Y.T @ Y)
         return 0.5 * math.log(np.mean(1.0 / np.maximum(values, np.finfo(float).eps)))
 
-    def condition(self, motion: tuple[Array, Array, Array]) -> float:
+    def condition_number(self, motion: tuple[Array, Array, Array]) -> float:
         """Return the condition number of a base regressor with columns of equal length."""
         (Y,) = self.base_regressor(motion)
         values = np.linalg.svd(Y / np.linalg.norm(Y, axis=0), compute_uv=False)
         return float(values[0] / values[-1])
 
-    def excess(self, motion: tuple[Array, Array, Array]) -> Array:
+    def limit_excess(self, motion: tuple[Array, Array, Array]) -> Array:
         """Return the largest relative excess of torque limits, or excess of boxes [m], (count,)."""
         q, v, a = (array.reshape(-1, array.shape[-1]) for array in motion)
         excess = np.zeros(len(q))
@@ -357,10 +367,10 @@ class TrajectorySearch:
     def objective(self, x: Array) -> float:
         """Return the deviation with a penalty, of a vector of variables (n,)."""
         motion = self.motion(x[None])
-        return self.deviation(motion) + float(_penalty(self.excess(motion)[0]))
+        return self.deviation(motion) + float(_limit_penalty(self.limit_excess(motion)[0]))
 
-    def gradient(self, x: Array) -> tuple[float, Array]:
-        """Return the objective and its derivatives.
+    def objective_gradient(self, x: Array) -> tuple[float, Array]:
+        """Return the objective and its derivatives (n,) at a vector of variables (n,).
 
         With the regressor Y and G = Y' Y, the change of the trace of G^-1 is the sum of all entries
         of -2 Y G^-2, each times the change of Y, which is a difference.
@@ -371,46 +381,55 @@ class TrajectorySearch:
         values = np.maximum(values, np.finfo(float).eps)
         trace = float(np.sum(1.0 / values))
         change = -Y @ (vectors / values**2 @ vectors.T) / trace
-        penalty = _penalty(self.excess(motion)[0])
+        penalty = _limit_penalty(self.limit_excess(motion)[0])
         step = 1e-5  # finite differences
         points, slopes = x + step * np.eye(len(x)), []
         batch_size = 16  # trajectories; more leave the cache
         for start in range(0, len(points), batch_size):
             motion = self.motion(points[start : start + batch_size])
             changes = np.einsum("kij,ij->k", self.base_regressor(motion) - Y, change)
-            slopes.append((changes + _penalty(self.excess(motion)) - penalty) / step)
+            slopes.append((changes + _limit_penalty(self.limit_excess(motion)) - penalty) / step)
         value = 0.5 * math.log(trace / len(values)) + float(penalty)
         return value, np.concatenate(slopes)
 
-    def solve(
+    def find_trajectory(
         self, rng: np.random.Generator, candidates: int = 20, iterations: int = 60
     ) -> Trajectory:
-        """Return the best of a few random trajectories, improved by L-BFGS."""
+        """Return the best of a few random trajectories, improved by L-BFGS, with verified limits.
+
+        If it exceeds a limit even if it is made smaller, its deviation is infinite and its fault is
+        set.
+        """
         from scipy.optimize import minimize  # the import takes 30 MB
 
         variables = 2 * self.harmonics * len(self.limits.indices)
         x = min(rng.standard_normal((candidates, variables)), key=self.objective)
         x = minimize(
-            self.gradient, x, jac=True, method="L-BFGS-B", options={"maxiter": iterations}
+            self.objective_gradient, x, jac=True, method="L-BFGS-B", options={"maxiter": iterations}
         ).x
-        return self._verify(*self.limits.coefficients(x, self.harmonics, self.period))
+        return self._verify_limits(*self.limits.coefficients(x, self.harmonics, self.period))
 
-    def _verify(self, center: Array, coefficients: Array) -> Trajectory:
-        """Verify the limits at dense instants; make the motion smaller until it keeps them."""
-        dense_series = self._series(_VERIFICATION_DENSITY * _SAMPLES_PER_PERIOD * self.harmonics)
+    def _verify_limits(self, center: Array, coefficients: Array) -> Trajectory:
+        """Verify the limits at dense instants; make the motion smaller until it keeps them.
+
+        Return a trajectory with a fault if none of the sizes does.
+        """
+        dense_series = self._make_series(
+            _VERIFICATION_DENSITY * _SAMPLES_PER_PERIOD * self.harmonics
+        )
         for size in np.linspace(1.0, 0.1, 19):
             motion = dense_series.motion(center[None], size * coefficients[None])
-            excess = float(self.excess(motion)[0])
+            excess = float(self.limit_excess(motion)[0])
             if excess <= 0.0:
                 return Trajectory(self.deviation(motion), center, size * coefficients)
-        return Trajectory(math.inf, center, coefficients, self._fault(motion))
+        return Trajectory(math.inf, center, coefficients, self._describe_fault(motion))
 
     def _motor_torque(self, q: Array, v: Array, a: Array) -> Array:
         """Return the torques of the motors, with friction, (B, nv)."""
         tau = rnea(self.model, self.data, q, v, a)
         return tau + joint_friction(self.model, v, tau)
 
-    def _fault(self, motion: tuple[Array, Array, Array]) -> str:
+    def _describe_fault(self, motion: tuple[Array, Array, Array]) -> str:
         """Return a text about the limit that the smallest motion exceeds."""
         q, v, a = (array[0] for array in motion)
         tau = self._motor_torque(q, v, a)
@@ -424,17 +443,17 @@ class TrajectorySearch:
             )
         return "the frames of workspace leave their boxes"
 
-    def sample(
+    def sample_trajectory(
         self, trajectory: Trajectory, rate: float, periods: int
     ) -> tuple[Array, tuple[Array, Array, Array], Array, float]:
-        """Return times, motion, torques and condition number of a solution."""
+        """Return times, motion, torques and condition number of a trajectory."""
         count = max(2, round(periods * self.period * rate))
         time = np.linspace(0.0, periods * self.period, count + 1)
         motion = Series(self.harmonics, self.period, time).motion(
             trajectory.center, trajectory.coefficients
         )
         tau = self._motor_torque(*motion)
-        condition = self.condition(
+        condition = self.condition_number(
             self.series.motion(trajectory.center[None], trajectory.coefficients[None])
         )
         return time, motion, tau, condition

@@ -255,7 +255,7 @@ class _TableBuilder:
 
     def torque(self, terms: dict[str, Array]) -> None:
         """Add the inverse dynamics of the filtered acceleration."""
-        from ..identification.motion.filtering import derivatives, settling_samples
+        from ..identification.motion.filtering import filter_derivatives, settling_samples
 
         states, settings = self._states, self._settings
         torque = np.full(states.v.shape, np.nan)
@@ -270,7 +270,7 @@ class _TableBuilder:
             if len(rows) <= 2 * margin:
                 continue
             v = states.v[rows]
-            a = derivatives(time, v.T, settings.cutoff, 1)[1].T
+            a = filter_derivatives(time, v.T, settings.cutoff, 1)[1].T
             torque[rows[inner]] = rnea(
                 self._model, self._data, states.q[rows[inner]], v[inner], a[inner]
             )

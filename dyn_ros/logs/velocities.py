@@ -36,7 +36,9 @@ def with_computed_velocities(model: Model, states: States, settings: QuantitySet
         for joint in joint_slices(model):
             if is_computed[joint.v.start]:
                 q = np.unwrap(states.q[rows, joint.q.start])
-                v[rows[inner], joint.v.start] = filtering.derivatives(time, q, cutoff, 1)[1][inner]
+                v[rows[inner], joint.v.start] = filtering.filter_derivatives(time, q, cutoff, 1)[1][
+                    inner
+                ]
     return states._replace(v=v)
 
 

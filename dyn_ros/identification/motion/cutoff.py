@@ -60,17 +60,19 @@ def cutoff_from_torques(
     """
     first, lowest = limits
     margin = settling_samples(rate, max(lowest, first * _CUTOFF_RATIOS[-1]))
-    pieces = _pieces([(segment.start + margin, segment.stop - margin) for segment in segments])
+    pieces = _choose_pieces(
+        [(segment.start + margin, segment.stop - margin) for segment in segments]
+    )
     step = 1 + sum(map(len, pieces)) // REGRESSION_SAMPLES
     if not has_single_coordinate(model).all() or len(pieces) < FOLDS // 2:
         return first
 
-    joints, windows = list(joint_slices(model)), _windows(pieces, margin)
+    joints, windows = list(joint_slices(model)), _join_windows(pieces, margin)
 
     def filtered_stretches(cutoff: float) -> list[Stretch]:
         """Return the filtered pieces for a cutoff [Hz]."""
         return [
-            _stretch(motion, tau, piece, window, step)
+            _cut_stretch(motion, tau, piece, window, step)
             for window in windows
             for motion in [filter_motion(joints, window, slice(None), cutoff)]
             for piece in pieces
@@ -80,7 +82,7 @@ def cutoff_from_torques(
     stretches = filtered_stretches(first)
     max_speeds = np.abs(np.concatenate([stretch.v for stretch in stretches])).max(axis=0)
     moves = [np.abs(stretch.v) > REST_SPEED_RATIO * max_speeds for stretch in stretches]
-    reference = _errors(model, stretches, moves)
+    reference = _held_out_errors(model, stretches, moves)
     if not reference.size:
         return first
     best, min_change = first, 0.0
@@ -88,7 +90,7 @@ def cutoff_from_torques(
         cutoff = ratio * first
         if cutoff < lowest:
             break
-        errors = _errors(model, filtered_stretches(cutoff), moves)
+        errors = _held_out_errors(model, filtered_stretches(cutoff), moves)
         changes = np.nanmean(np.log(errors / reference), axis=1)
         if changes.mean() >= min_change:
             break
@@ -99,7 +101,7 @@ def cutoff_from_torques(
     return best
 
 
-def _pieces(inner: Sequence[tuple[int, int]]) -> list[Segment]:
+def _choose_pieces(inner: Sequence[tuple[int, int]]) -> list[Segment]:
     """Return stretches of about equal length, evenly distributed over a recording."""
     length = max(sum(max(stop - start, 0) for start, stop in inner) / FOLDS, 1.0)
     pieces = []
@@ -113,7 +115,7 @@ def _pieces(inner: Sequence[tuple[int, int]]) -> list[Segment]:
     return [pieces[int(n)] for n in chosen]
 
 
-def _windows(pieces: Sequence[Segment], margin: int) -> list[Segment]:
+def _join_windows(pieces: Sequence[Segment], margin: int) -> list[Segment]:
     """Return the pieces with margins, in which the filter settles; join windows that overlap."""
     windows: list[Segment] = []
     for piece in pieces:
@@ -124,7 +126,7 @@ def _windows(pieces: Sequence[Segment], margin: int) -> list[Segment]:
     return windows
 
 
-def _stretch(
+def _cut_stretch(
     motion: tuple[Array, Array, Array], tau: Array, piece: Segment, window: Segment, step: int
 ) -> Stretch:
     """Return every step-th sample of a piece, from the motion of its window."""
@@ -133,14 +135,16 @@ def _stretch(
     return Stretch(q, v, a, tau[piece.start : piece.stop : step])
 
 
-def _errors(model: Model, stretches: Sequence[Stretch], moves: Sequence[np.ndarray]) -> Array:
+def _held_out_errors(
+    model: Model, stretches: Sequence[Stretch], moves: Sequence[np.ndarray]
+) -> Array:
     """Return RMS torque errors with parameters from the other stretches, (stretches, joints).
 
     They are NaN where a joint does not move. Joints that move in fewer than half of the stretches
     are left out.
     """
     data = Data(model)
-    sums = [_equations(model, data, stretch, mask) for stretch, mask in zip(stretches, moves)]
+    sums = [_joint_equations(model, data, stretch, mask) for stretch, mask in zip(stretches, moves)]
     H, g, squares = (np.array(values) for values in zip(*sums))
     counts = np.array([mask.sum(axis=0) for mask in moves], float)
     is_known = (counts > 0.0) & (squares > 0.0)
@@ -148,16 +152,20 @@ def _errors(model: Model, stretches: Sequence[Stretch], moves: Sequence[np.ndarr
     if not is_known[:, joints].any(axis=1).all() or not joints.size:
         return np.zeros((len(stretches), 0))
     total = np.maximum(counts.sum(axis=0), 1.0)
-    A, b = _weighted(model, H, g, squares.sum(axis=0) / total, joints)
-    cost = _cost(H, g, squares, _solution(model, A.sum(axis=0), b.sum(axis=0))).sum(axis=0)
+    A, b = _sum_joints(model, H, g, squares.sum(axis=0) / total, joints)
+    cost = _squared_errors(
+        H, g, squares, _solve_parameters(model, A.sum(axis=0), b.sum(axis=0))
+    ).sum(axis=0)
     variance = np.maximum(cost, 1e-12 * squares.sum(axis=0)) / total
-    A, b = _weighted(model, H, g, variance, joints)
-    cost = _cost(H, g, squares, _solution(model, A.sum(axis=0) - A, b.sum(axis=0) - b))
+    A, b = _sum_joints(model, H, g, variance, joints)
+    cost = _squared_errors(
+        H, g, squares, _solve_parameters(model, A.sum(axis=0) - A, b.sum(axis=0) - b)
+    )
     squared = np.maximum(cost / np.maximum(counts, 1.0), 1e-12 * variance)
     return np.sqrt(np.where(is_known, squared, np.nan)[:, joints])
 
 
-def _equations(
+def _joint_equations(
     model: Model, data: Data, stretch: Stretch, mask: np.ndarray
 ) -> tuple[Array, Array, Array]:
     """Return normal equations of each joint and sums of squared torques, of samples in a mask."""
@@ -167,7 +175,7 @@ def _equations(
     return sums.WW, sums.Wy, sums.yy
 
 
-def _weighted(
+def _sum_joints(
     model: Model, H: Array, g: Array, variance: Array, joints: np.ndarray
 ) -> tuple[Array, Array]:
     """Return weighted normal equations of all joints in each stretch, (n, p, p) and (n, p)."""
@@ -180,7 +188,7 @@ def _weighted(
     return np.array([A for A, _ in sums]), np.array([b for _, b in sums])
 
 
-def _solution(model: Model, A: Array, b: Array) -> Array:
+def _solve_parameters(model: Model, A: Array, b: Array) -> Array:
     """Return the parameters of each joint's row, (..., nv, c), by least squares of all joints."""
     scale = np.sqrt(np.diagonal(A, axis1=-2, axis2=-1))
     scale = np.where(scale > 0.0, scale, 1.0)
@@ -194,7 +202,7 @@ def _solution(model: Model, A: Array, b: Array) -> Array:
     return np.concatenate([body_parameters, joint_parameters], axis=-1)
 
 
-def _cost(H: Array, g: Array, squares: Array, x: Array) -> Array:
+def _squared_errors(H: Array, g: Array, squares: Array, x: Array) -> Array:
     """Return the sum of squared errors of each joint."""
     cost: Array = np.sum(x * ((H @ x[..., None])[..., 0] - 2.0 * g), axis=-1) + squares
     return cost

@@ -64,11 +64,13 @@ class Spectrum(NamedTuple):
 
     def noise(self, cutoff: float, derivative: int) -> float:
         """Return the standard deviation of the noise of a filtered derivative."""
-        gain = _gain(self.frequency, cutoff) * (2.0 * math.pi * self.frequency) ** derivative
+        gain = _filter_gain(self.frequency, cutoff) * (2.0 * math.pi * self.frequency) ** derivative
         return math.sqrt(self.floor * float(np.sum(gain**2)) * self.frequency[1])
 
 
-def spectrum(time: Array, column: Array, segments: Sequence[Segment], rate: float) -> Spectrum:
+def estimate_spectrum(
+    time: Array, column: Array, segments: Sequence[Segment], rate: float
+) -> Spectrum:
     """Return the spectrum of a signal (B,), by Welch's method; the rate is in Hz."""
     length = 2 ** round(math.log2(max(_WINDOW_LENGTH * rate, 64.0)))
     longest = max(map(len, segments))
@@ -110,7 +112,7 @@ def cutoff_from_spectra(
     """
     candidates = np.geomspace(_settled_cutoff(rate, duration), highest_cutoff(rate), 100)
     error = np.zeros(len(candidates))
-    gain = _gain(spectra[0].frequency, candidates[:, None])
+    gain = _filter_gain(spectra[0].frequency, candidates[:, None])
     stopband_power, passband_power = np.square(1.0 - gain), np.square(gain)
     for spectrum in spectra:
         power = (2.0 * math.pi * spectrum.frequency) ** (2 * derivative)
@@ -132,7 +134,7 @@ def lowest_cutoff(
     """
     candidates = np.geomspace(_settled_cutoff(rate, duration), highest_cutoff(rate), 50)
     removed_power = np.zeros(len(candidates))  # relative, summed over joints
-    stopband_power = np.square(1.0 - _gain(spectra[0].frequency, candidates[:, None]))
+    stopband_power = np.square(1.0 - _filter_gain(spectra[0].frequency, candidates[:, None]))
     for spectrum in spectra:
         power = (2.0 * math.pi * spectrum.frequency) ** (2 * derivative - 2)
         motion = _motion_density(spectrum, rate) * power
@@ -161,7 +163,7 @@ def _motion_density(spectrum: Spectrum, rate: float) -> Array:
     return density
 
 
-def _gain(frequency: Array, cutoff: float | Array) -> Array:
+def _filter_gain(frequency: Array, cutoff: float | Array) -> Array:
     """Return the gain of the filter, forward and backward."""
     square = np.square(frequency / cutoff)
     gain: Array = 1.0 / (1.0 + reduce(np.multiply, FILTER_ORDER * [square]))  # faster than a power
@@ -173,7 +175,7 @@ def settling_samples(rate: float, cutoff: float) -> int:
     return math.ceil(_SETTLING_PERIODS * rate / cutoff)
 
 
-def derivatives(time: Array, values: Array, cutoff: float, order: int) -> list[Array]:
+def filter_derivatives(time: Array, values: Array, cutoff: float, order: int) -> list[Array]:
     """Return filtered signals (..., n) and their derivatives up to an order of at most 2.
 
     They are not accurate near the ends. Signals are interpolated if their stamps are not equally
@@ -187,7 +189,7 @@ def derivatives(time: Array, values: Array, cutoff: float, order: int) -> list[A
     if len(time) + 2 * margin < 2 * length:  # one block
         length = next_fast_len(len(time) + 2 * margin, real=True)
     w = 2.0 * math.pi * np.fft.rfftfreq(length, step)
-    gain = _gain(w / (2.0 * math.pi), cutoff)
+    gain = _filter_gain(w / (2.0 * math.pi), cutoff)
     inner = length - 2 * margin
     for start in range(0, len(time), inner):
         block = _extend_by_reflection(values, start - margin, start - margin + length)
@@ -196,7 +198,7 @@ def derivatives(time: Array, values: Array, cutoff: float, order: int) -> list[A
             rates[k][..., start : start + count] = signal[..., margin : margin + count]
     if grid is time:
         return rates
-    return [_interpolate(grid, signal, time) for signal in rates]
+    return [_interpolate_signals(grid, signal, time) for signal in rates]
 
 
 def _filter_block(block: Array, gain: Array, w: Array, step: float, order: int) -> Iterator[Array]:
@@ -220,7 +222,7 @@ def _extend_by_reflection(values: Array, start: int, stop: int) -> Array:
     return np.where(index == clipped, mirrored, 2.0 * values[..., clipped] - mirrored)
 
 
-def _interpolate(grid: Array, values: Array, time: Array) -> Array:
+def _interpolate_signals(grid: Array, values: Array, time: Array) -> Array:
     """Return values at other times, by cubic splines."""
     from scipy.interpolate import CubicSpline  # takes 40 MB, and most recordings do not need it
 
@@ -234,7 +236,7 @@ def _resample_evenly(time: Array, values: Array) -> tuple[Array, Array]:
     grid = time[0] + step * np.arange(len(time))
     if np.abs(time - grid).max() <= MAX_JITTER * step:
         return time, values
-    return grid, _interpolate(time, values, grid)
+    return grid, _interpolate_signals(time, values, grid)
 
 
 def split_at_gaps(
@@ -306,8 +308,8 @@ def joint_velocities(kind: str, rates: list[Array]) -> tuple[Array, Array, Array
             return q, omega, alpha
         inverse_rotation, angular, position = lie.conjugate(x), omega, slice(0, 3)
     count = position.stop
-    linear = lie.rotate(inverse_rotation, _with_three_components(dq[:, position]))
-    acceleration = lie.rotate(inverse_rotation, _with_three_components(ddq[:, position]))
+    linear = lie.rotate(inverse_rotation, _pad_to_three(dq[:, position]))
+    acceleration = lie.rotate(inverse_rotation, _pad_to_three(ddq[:, position]))
     acceleration -= np.cross(angular, linear)
     return (
         q,
@@ -335,7 +337,7 @@ def _body_rates(x: Array, dx: Array, ddx: Array) -> tuple[Array, Array, Array]:
     return x / np.sqrt(square), omega, alpha
 
 
-def _with_three_components(vectors: Array) -> Array:
+def _pad_to_three(vectors: Array) -> Array:
     """Return vectors (B, 2 or 3) with three components, the last ones 0."""
     padding = 3 - vectors.shape[1]
     return np.pad(vectors, ((0, 0), (0, padding))) if padding else vectors

@@ -95,9 +95,7 @@ def _motor_changes(
     return columns[:, deviations > 0.0], deviations[deviations > 0.0]
 
 
-def without_friction_changes(
-    y: Array, changes: FrictionChanges, inverses: Sequence[Array]
-) -> Array:
+def remove_friction_changes(y: Array, changes: FrictionChanges, inverses: Sequence[Array]) -> Array:
     """Return torques or columns (B, nv, ...) without what changes of friction explain."""
     residual = y.copy()
     for k, (C, inverse) in enumerate(zip(changes.columns, inverses)):

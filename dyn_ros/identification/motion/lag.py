@@ -45,8 +45,8 @@ def _velocity_lag(time: Array, q: Array, v: Array) -> float:
     rate = (len(time) - 1) / (time[-1] - time[0])
     cutoff = filtering.highest_cutoff(rate)
     decimated = slice(None, None, max(1, round(rate / SAMPLING_RATE)))
-    expected = filtering.derivatives(time, np.unwrap(q), cutoff, 1)[1][decimated]
-    measured = filtering.derivatives(time, v, cutoff, 0)[0][decimated]
+    expected = filtering.filter_derivatives(time, np.unwrap(q), cutoff, 1)[1][decimated]
+    measured = filtering.filter_derivatives(time, v, cutoff, 0)[0][decimated]
     rate *= len(expected) / len(time)
     max_shift = round(MAX_LAG * rate)
     margin = max_shift + filtering.settling_samples(rate, cutoff)

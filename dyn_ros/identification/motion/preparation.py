@@ -32,7 +32,7 @@ _PERIOD_RANGE = 1e-6, 10.0  # s; other sampling periods are in another unit
 _MAX_GIVEN_CUTOFF_RATIO = 0.4  # relative to the sampling rate
 
 
-def prepare(
+def prepare_recording(
     model: Model,
     time: ArrayLike,
     raw: dict[str, Array | None],
@@ -54,8 +54,8 @@ def prepare(
     recording.drop_repeated()
     filtering.make_continuous(model, recording.arrays["q"])
     recording.drop_glitches()
-    recording.split()
-    recording.to_torques()
+    recording.split_segments()
+    recording.convert_efforts()
     v, a = recording.arrays["v"], recording.arrays["a"]
     is_repeat = is_held = np.zeros(0, bool)
     if recording.is_filtered:
@@ -78,12 +78,12 @@ def prepare(
         np.arange(len(recording.segments), dtype=np.int32),
         [len(segment) - 2 * recording.edge_count for segment in recording.segments],
     )
-    weight = _weights(fields["q"], v, recording.noise[1], segment)
+    weight = _sample_weights(fields["q"], v, recording.noise[1], segment)
     recording.report_repeats(is_repeat[weight[: len(is_repeat)] == 1.0])
     fields |= {"v": v, "a": a, "weight": weight, "segment": segment}
     if is_held.any():
         fields = {
-            name: None if array is None else _compact(array, np.flatnonzero(~is_held))
+            name: None if array is None else _move_rows_to_front(array, np.flatnonzero(~is_held))
             for name, array in fields.items()
         }
     return {
@@ -155,7 +155,7 @@ class _Preparation:
         )
         rows = np.flatnonzero(~is_dropped)
         self.arrays = {
-            name: None if array is None else _compact(array, rows)
+            name: None if array is None else _move_rows_to_front(array, rows)
             for name, array in self.arrays.items()
         }
         self.row_numbers = self.row_numbers[rows]
@@ -178,7 +178,7 @@ class _Preparation:
             )
             self.arrays["time"] = corrected
 
-    def split(self) -> None:
+    def split_segments(self) -> None:
         """Split the recording into segments at gaps, and check its sampling period."""
         time = self.arrays["time"]
         if len(time) < 2:
@@ -190,12 +190,15 @@ class _Preparation:
                 f"{self.period:.6g} s; convert other units"
             )
 
-    def to_torques(self) -> None:
-        """Turn efforts into torques, which are not held where drives compensate gravity."""
+    def convert_efforts(self) -> None:
+        """Turn efforts into torques in place, and find samples with held efforts.
+
+        Torques are not held where drives compensate gravity. May drop rows; splits segments again.
+        """
         is_held = stamps.find_held_efforts(self.arrays["q"], self.arrays["tau"])
         self.arrays = to_torques(self.model, {**self.arrays, "held": is_held}, self.segments)
         self._is_held = self.arrays.pop("held")
-        self.split()
+        self.split_segments()
 
     def join_gaps(self) -> None:
         """Interpolate the motion over gaps that are short for the filter."""
@@ -243,7 +246,7 @@ class _Preparation:
                 "in ms, convert them to s"
             )
         spectra = [
-            filtering.spectrum(self.arrays["time"], column, self.segments, rate)
+            filtering.estimate_spectrum(self.arrays["time"], column, self.segments, rate)
             for column in signals.T
         ]
         origin = "given"
@@ -454,7 +457,7 @@ class _Preparation:
             elif name == "q" and self.edge_count:
                 fields[name] = array[: len(rows)]
             else:
-                fields[name] = _compact(array, rows)
+                fields[name] = _move_rows_to_front(array, rows)
         return fields
 
 
@@ -462,10 +465,10 @@ def _filter_rows(
     time: Array, values: Array, inner: slice, cutoff: float, order: int
 ) -> list[Array]:
     """Return filtered signals (n, k) and their derivatives, in the inner rows."""
-    return [rates.T[inner] for rates in filtering.derivatives(time, values.T, cutoff, order)]
+    return [rates.T[inner] for rates in filtering.filter_derivatives(time, values.T, cutoff, order)]
 
 
-def _compact(array: Any, rows: NDArray[np.int_]) -> Any:
+def _move_rows_to_front(array: Any, rows: NDArray[np.int_]) -> Any:
     """Move rows to the front of an array, in place, and return them."""
     if len(rows) == rows[-1] - rows[0] + 1:
         return array[rows[0] : rows[-1] + 1]
@@ -475,7 +478,7 @@ def _compact(array: Any, rows: NDArray[np.int_]) -> Any:
     return array[: len(rows)]
 
 
-def _weights(q: Array, v: Array, noise: Array, segment: NDArray[np.int32]) -> Array:
+def _sample_weights(q: Array, v: Array, noise: Array, segment: NDArray[np.int32]) -> Array:
     """Return the weights of the samples, less than 1 at rest in one pose."""
     is_rest, is_new_stretch = np.ones(len(v), bool), np.zeros(len(v), bool)
     for column, sigma in zip(v.T, noise):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...engine.kernel.types import Array
-from .filtering import MAX_JITTER, Segment, derivatives, highest_cutoff
+from .filtering import MAX_JITTER, Segment, filter_derivatives, highest_cutoff
 from .numerics import FILTER_BLOCK_SIZE, MIN_SAMPLES, robust_deviation
 
 _MAX_DEVIATION_RATIO = 0.7  # deviations with corrected stamps, relative to those measured
@@ -134,7 +134,7 @@ def _make_increasing(time: Array, rate: float) -> Array:
 
 def _position_deviations(time: Array, q: Array, rate: float) -> tuple[Array, Array]:
     """Return measured minus filtered positions, and the rates of the latter, (B, nq) each."""
-    smooth, v = derivatives(time, q.T, highest_cutoff(rate), 1)
+    smooth, v = filter_derivatives(time, q.T, highest_cutoff(rate), 1)
     return q - smooth.T, v.T
 
 

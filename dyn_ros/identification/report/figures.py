@@ -479,7 +479,7 @@ def body_figure(result: Identification) -> Any:
                     )
                 )
     _set_layout(figure, 600, legend=_top_legend(600), margin=dict(l=0, r=0, t=32, b=0))
-    figure.update_layout(scene=_scene(figure))
+    figure.update_layout(scene=_scene_layout(figure))
     return figure
 
 
@@ -498,7 +498,7 @@ def _body_ellipsoid(placement: Array, parameters: Array, points: Array) -> Array
     return (surface @ placement[:3, :3].T + placement[:3, 3]).astype(np.float32)
 
 
-def _scene(figure: Any) -> dict[str, Any]:
+def _scene_layout(figure: Any) -> dict[str, Any]:
     """Return axes and camera with all traces in view, in proportion."""
     points = np.concatenate(
         [np.array([trace.x, trace.y, trace.z], float).T for trace in figure.data]

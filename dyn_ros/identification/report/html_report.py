@@ -253,6 +253,7 @@ def interval_bar(lower: float, upper: float, before: float, after: float) -> dic
     low, high = min(finite_values, default=0.0), max(finite_values, default=0.0)
 
     def position(x: float) -> float:
+        """Return the position of a number on the picture [px]."""
         return margin + (width - 2.0 * margin) * (x - low) / ((high - low) or 1.0)
 
     is_known = math.isfinite(lower) and math.isfinite(upper)
