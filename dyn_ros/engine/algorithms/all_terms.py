@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, overload
 
 from ..call.algorithm import Algorithm, public
 from ..call.data import Data
+from ..kernel.fields import Field
 from ..kernel.names import listed
 from ..kernel.types import Array, ArrayLike, Scalar
 from ..kernel.vocabulary import *
@@ -44,6 +45,8 @@ DHG_DRIFT = field(
 )
 FORCES = field("_forces", ("rows", 6))
 
+# To add a term: add its field here and its name to ``Terms``, at the same place, the step that
+# computes it to ``all_terms_kernel``, and the field to the masks of the steps that it needs.
 FIELDS = (
     M,
     NLE,
@@ -64,32 +67,25 @@ FIELDS = (
     OMI,
     OMF,
 )
-(
-    _M,
-    _NLE,
-    _G,
-    _J,
-    _AG,
-    _HG,
-    _IG,
-    _DHG_DRIFT,
-    _COM,
-    _VCOM,
-    _MASS,
-    _JCOM,
-    _SUBTREE_COM,
-    _SUBTREE_MASS,
-    _KINETIC,
-    _POTENTIAL,
-    _OMI,
-    _OMF,
-) = (1 << k for k in range(len(FIELDS)))
-_ALL = (1 << len(FIELDS)) - 1
-_FORCES = _NLE | _DHG_DRIFT
-_MOVING = _FORCES | _HG | _VCOM | _KINETIC
-_WHOLE = _AG | _HG | _IG | _DHG_DRIFT | _COM | _VCOM | _MASS | _JCOM | _POTENTIAL
-_SUBTREES = _SUBTREE_COM | _SUBTREE_MASS
-_COMPOSITE = _G | _FORCES | _WHOLE | _SUBTREES
+
+
+def _mask(*terms: Field) -> int:
+    """Return the bits of terms in the option ``TERMS``."""
+    return sum(1 << FIELDS.index(term) for term in terms)
+
+
+_ALL = _mask(*FIELDS)
+_M, _J, _JCOM, _OMF = _mask(M), _mask(J), _mask(JCOM), _mask(OMF)
+_NEEDS_PLACEMENTS = _mask(OMI, OMF)
+_NEEDS_VELOCITY_FORCES = _mask(NLE, DHG_DRIFT)
+_NEEDS_VELOCITY = _NEEDS_VELOCITY_FORCES | _mask(centroidal.HG, VCOM, KINETIC)
+_NEEDS_GRAVITY = _NEEDS_VELOCITY_FORCES | _mask(G)
+_NEEDS_MOMENTUM_COLUMNS = _mask(centroidal.AG, JCOM)
+_NEEDS_SUBTREES = _mask(SUBTREE_COM, SUBTREE_MASS)
+_NEEDS_TOTALS = _NEEDS_MOMENTUM_COLUMNS | _mask(
+    centroidal.HG, centroidal.IG, DHG_DRIFT, COM, VCOM, MASS, POTENTIAL
+)
+_NEEDS_COMPOSITE = _NEEDS_GRAVITY | _NEEDS_TOTALS | _NEEDS_SUBTREES  # unless M is computed
 
 
 @kernel
@@ -129,9 +125,9 @@ def store_joint_jacobians(r):
 def compute_velocity_forces(r):
     """Compute velocity-dependent forces and the kinetic energy; return the momentum.
 
-        v = v_p + S qd,  a = a_p + v x S qd
+        v = X^-1 v_p + S qd,  a = X^-1 a_p + v x S qd
         f = Y a + v x* Y v
-        h = sum of Y v,  T = 1/2 sum of v . Y v
+        h = sum of X* Y v,  T = 1/2 sum of v . Y v
 
     Reads V, FROM_PARENT, COLUMNS, ORIGIN, POSITION, COMPOSITE; writes A, BODY_VELOCITY,
     BODY_ACCELERATION, KINETIC, FORCES.
@@ -170,7 +166,7 @@ def store_gravity(r):
 def store_nonlinear_effects(r):
     """Compute g plus the torques of the velocity-dependent forces.
 
-        nle_k = g_k + S_k . f,  f_p = f_p + f
+        nle_k = g_k + S_k . f,  f_p = f_p + X* f
 
     Reads FROM_PARENT, COLUMNS, G; writes NLE, FORCES.
     """
@@ -201,17 +197,18 @@ def store_subtree_centers(r):
 def store_robot_totals(r, h):
     """Compute the totals of the robot, with h its momentum about the first joint's origin.
 
-        hg = X* h,  dhg_drift = X* f,  U = -m g . com,  Jcom = Ag.linear / m
+        hg = X* h,  dhg_drift = X* f        X: shift from the first joint's origin to com
+        U = -m g . com,  Jcom = Ag.linear / m
 
     Reads V, FORCES; writes COM, VCOM, MASS, JCOM, AG, HG, IG, POTENTIAL, DHG_DRIFT; calls
     locate_com, store_momentum, store_momentum_columns.
     """
     c = centroidal.locate_com(r)
     back = scale(-1.0, c)
-    if is_requested(r, _AG | _JCOM):
+    if is_requested(r, _NEEDS_MOMENTUM_COLUMNS):
         centroidal.store_momentum_columns(r, c)
     centroidal.store_momentum(r, force_moved(back, h))
-    if is_requested(r, _FORCES):
+    if is_requested(r, _NEEDS_VELOCITY_FORCES):
         f = force(r, FORCES, 0)
         set_force(r, DHG_DRIFT, 0, force_moved(back, f))
     weight = scale(entry(r, MASS, 0), gravity(r))
@@ -235,7 +232,7 @@ def all_terms_kernel(r):
     store_nonlinear_effects, store_robot_totals, store_subtree_centers.
     """
     place_bodies_relative(r)
-    if is_requested(r, _OMI | _OMF):
+    if is_requested(r, _NEEDS_PLACEMENTS):
         store_placements(r)
     if is_requested(r, _OMF):
         place_frames(r)
@@ -243,20 +240,20 @@ def all_terms_kernel(r):
         store_joint_jacobians(r)
     zero = zero3(entry(r, ra.ORIGIN, 0))
     h = Force(zero, zero)
-    if is_requested(r, _MOVING):
+    if is_requested(r, _NEEDS_VELOCITY):
         zero_unless_input(r, V)
         h = compute_velocity_forces(r)
     if is_requested(r, _M):
         store_inertia_matrix(r)
-    elif is_requested(r, _COMPOSITE):
+    elif is_requested(r, _NEEDS_COMPOSITE):
         sum_over_subtrees(r, COMPOSITE)
-    if is_requested(r, _G | _FORCES):
+    if is_requested(r, _NEEDS_GRAVITY):
         store_gravity(r)
-    if is_requested(r, _FORCES):
+    if is_requested(r, _NEEDS_VELOCITY_FORCES):
         store_nonlinear_effects(r)
-    if is_requested(r, _WHOLE):
+    if is_requested(r, _NEEDS_TOTALS):
         store_robot_totals(r, h)
-    if is_requested(r, _SUBTREES):
+    if is_requested(r, _NEEDS_SUBTREES):
         store_subtree_centers(r)
 
 

@@ -190,7 +190,7 @@ def place_bodies_relative(r):
 def compute_inertia_rates(r):
     """Compute velocities and rates of the bodies' inertias, after ``place_bodies_relative``.
 
-        v = v_p + S qd
+        v = X^-1 v_p + S qd
         dY = v x* Y - Y v x
 
     Reads V, FROM_PARENT, COLUMNS, COMPOSITE; writes BODY_VELOCITY, COMPOSITE_RATE.

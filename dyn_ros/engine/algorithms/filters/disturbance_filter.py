@@ -17,18 +17,16 @@ from typing import Any
 from ...kernel.vocabulary import *
 from ...machine_code.compiler import Entry
 
-MEMORY = 3  # rows: external, momentum, known effort
-BLOCKS = 3  # covariance of momentum, of momentum and external efforts, of external efforts
-SCRATCH = 4  # matrices: L; L^-1 times the first two blocks; a column
+EFFORT_VARIANCE, DRIFT_VARIANCE, VELOCITY_VARIANCE = range(3)  # rows of n settings
+EXTERNAL, MOMENTUM, KNOWN_EFFORT = range(3)  # rows of n numbers of the memory
+MEMORY = 3  # rows
+PP, PD, DD = range(3)  # blocks (n, n) of the covariance of p and d
+BLOCKS = 3
+FACTOR, SCALED_PP, SCALED_PD, SCALED_ERROR = range(4)  # scratch: L, and L^-1 times blocks and error
+SCRATCH = 4  # matrices
 
 
-@kernel
-def measurement_covariance(M, variance, n, i, j):
-    """Return entry i, j of M R M'."""
-    total = 0.0
-    for k in range(n):
-        total = total + load(M, i * n + k) * load(variance, k) * load(M, j * n + k)
-    return total
+# --- matrices and rows at an address
 
 
 @kernel
@@ -38,17 +36,55 @@ def row_of(address, row, n):
 
 
 @kernel
+def block_of(address, block, n):
+    """Return a block, an (n, n) matrix, of those that follow each other from an address on."""
+    return floats_at(address + 8 * block * n * n)
+
+
+@kernel
+def element_of(A, n, i, j):
+    """Return A[i, j] of a matrix with n columns."""
+    return load(A, i * n + j)
+
+
+@kernel
+def set_element_of(A, n, i, j, x):
+    """Set A[i, j] of a matrix with n columns."""
+    store(A, i * n + j, x)
+
+
+@kernel
+def add_to_element_of(A, n, i, j, x):
+    """Add x to A[i, j] of a matrix with n columns."""
+    store(A, i * n + j, load(A, i * n + j) + x)
+
+
+# --- the filter
+
+
+@kernel
+def measurement_covariance(M, variance, n, i, j):
+    """Return entry i, j of M R M'."""
+    total = 0.0
+    for k in range(n):
+        total = total + element_of(M, n, i, k) * load(variance, k) * element_of(M, n, j, k)
+    return total
+
+
+@kernel
 def start_covariance(M, settings, P, n):
     """Store the covariance of the first measurement.
 
     The external efforts are those after a second of a random walk from zero.
     """
+    drift, variance = row_of(settings, DRIFT_VARIANCE, n), row_of(settings, VELOCITY_VARIANCE, n)
+    Ppp, Ppd, Pdd = block_of(P, PP, n), block_of(P, PD, n), block_of(P, DD, n)
     for i in range(n):
         for j in range(n):
-            store(P, i * n + j, measurement_covariance(M, floats_at(settings + 16 * n), n, i, j))
-            store(P, n * n + i * n + j, 0.0)
-            store(P, 2 * n * n + i * n + j, 0.0)
-        store(P, 2 * n * n + i * n + i, load(floats_at(settings), n + i))
+            set_element_of(Ppp, n, i, j, measurement_covariance(M, variance, n, i, j))
+            set_element_of(Ppd, n, i, j, 0.0)
+            set_element_of(Pdd, n, i, j, 0.0)
+        set_element_of(Pdd, n, i, i, load(drift, i))
 
 
 @kernel
@@ -59,54 +95,52 @@ def predict_covariance(settings, P, h, n):
 
     Q is the covariance of the noise that the step adds.
     """
-    block = n * n
+    Ppp, Ppd, Pdd = block_of(P, PP, n), block_of(P, PD, n), block_of(P, DD, n)
     for i in range(n):
         for j in range(i + 1):
-            a, b = i * n + j, j * n + i
             total = (
-                load(P, a)
-                + h * (load(P, block + a) + load(P, block + b))
-                + h * h * load(P, 2 * block + a)
+                element_of(Ppp, n, i, j)
+                + h * (element_of(Ppd, n, i, j) + element_of(Ppd, n, j, i))
+                + h * h * element_of(Pdd, n, i, j)
             )
-            store(P, a, total)
-            store(P, b, total)
-    for k in range(block):
-        store(P, block + k, load(P, block + k) + h * load(P, 2 * block + k))
+            set_element_of(Ppp, n, i, j, total)
+            set_element_of(Ppp, n, j, i, total)
+    for k in range(n * n):
+        store(Ppd, k, load(Ppd, k) + h * load(Pdd, k))
     for i in range(n):
-        k = i * n + i
-        effort, drift = load(settings, i), load(settings, n + i)
-        store(P, k, load(P, k) + h * h * (effort + drift * h / 3.0))
-        store(P, block + k, load(P, block + k) + 0.5 * drift * h * h)
-        store(P, 2 * block + k, load(P, 2 * block + k) + drift * h)
+        effort = load(row_of(settings, EFFORT_VARIANCE, n), i)
+        drift = load(row_of(settings, DRIFT_VARIANCE, n), i)
+        add_to_element_of(Ppp, n, i, i, h * h * (effort + drift * h / 3.0))
+        add_to_element_of(Ppd, n, i, i, 0.5 * drift * h * h)
+        add_to_element_of(Pdd, n, i, i, drift * h)
 
 
 @kernel
-def factorize(M, variance, P, scratch, n):
-    """Store L of P + M R M'."""
+def factorize_covariance(M, variance, P, L, n):
+    """Store L, with L L' = P + M R M'; P is the covariance of the momentum."""
     for i in range(n):
         for j in range(i + 1):
-            total = load(P, i * n + j) + measurement_covariance(M, variance, n, i, j)
+            total = element_of(P, n, i, j) + measurement_covariance(M, variance, n, i, j)
             for k in range(j):
-                total = total - load(scratch, i * n + k) * load(scratch, j * n + k)
+                total = total - element_of(L, n, i, k) * element_of(L, n, j, k)
             if i == j:
-                store(scratch, i * n + i, sqrt(total))
+                set_element_of(L, n, i, i, sqrt(total))
             else:
-                store(scratch, i * n + j, total / load(scratch, j * n + j))
+                set_element_of(L, n, i, j, total / element_of(L, n, j, j))
 
 
 @kernel
-def solve_lower(scratch, x, columns, n):
-    """Solve L x = x for n rows."""
+def solve_lower(L, x, columns, n):
+    """Replace x, n rows of ``columns`` numbers, with L^-1 x."""
     for i in range(n):
         for k in range(i):
-            factor = load(scratch, i * n + k)
+            L_ik = element_of(L, n, i, k)
             for c in range(columns):
-                store(
-                    x, i * columns + c, load(x, i * columns + c) - factor * load(x, k * columns + c)
-                )
-        inverse = 1.0 / load(scratch, i * n + i)
+                x_ic = element_of(x, columns, i, c) - L_ik * element_of(x, columns, k, c)
+                set_element_of(x, columns, i, c, x_ic)
+        inverse = 1.0 / element_of(L, n, i, i)
         for c in range(columns):
-            store(x, i * columns + c, inverse * load(x, i * columns + c))
+            set_element_of(x, columns, i, c, inverse * element_of(x, columns, i, c))
 
 
 @kernel
@@ -114,9 +148,10 @@ def subtract_products(target, A, B, n):
     """Subtract A' B from the target."""
     for k in range(n):
         for i in range(n):
-            factor = load(A, k * n + i)
+            A_ki = element_of(A, n, k, i)
             for j in range(n):
-                store(target, i * n + j, load(target, i * n + j) - factor * load(B, k * n + j))
+                x = element_of(target, n, i, j) - A_ki * element_of(B, n, k, j)
+                set_element_of(target, n, i, j, x)
 
 
 @kernel
@@ -124,48 +159,53 @@ def make_symmetric(target, n):
     """Copy the lower triangle of a matrix to the upper one."""
     for i in range(n):
         for j in range(i):
-            store(target, j * n + i, load(target, i * n + j))
+            set_element_of(target, n, j, i, element_of(target, n, i, j))
 
 
 @kernel
-def correct(M, settings, memory, P, scratch, p, n):
-    """Apply a measurement of the momentum to the estimate and its covariance."""
-    block = 8 * n * n
-    factorize(M, floats_at(settings + 16 * n), floats_at(P), floats_at(scratch), n)
-    L = floats_at(scratch)
-    W1, W2, z = (
-        floats_at(scratch + block),
-        floats_at(scratch + 2 * block),
-        floats_at(scratch + 3 * block),
-    )
-    x = floats_at(memory)
+def correct_estimate(M, settings, memory, P, scratch, p, n):
+    """Apply a measurement p of the momentum to the estimate and its covariance.
+
+    L L' = P_pp + M R M',  z = L^-1 (p - p_estimated)
+    W1 = L^-1 P_pp,  W2 = L^-1 P_pd
+    p_estimated = p_estimated + W1' z,  d = d + W2' z
+    P_pp = P_pp - W1' W1,  P_pd = P_pd - W1' W2,  P_dd = P_dd - W2' W2
+    """
+    Ppp, Ppd, Pdd = block_of(P, PP, n), block_of(P, PD, n), block_of(P, DD, n)
+    L, z = block_of(scratch, FACTOR, n), block_of(scratch, SCALED_ERROR, n)
+    W1, W2 = block_of(scratch, SCALED_PP, n), block_of(scratch, SCALED_PD, n)
+    external, momentum = row_of(memory, EXTERNAL, n), row_of(memory, MOMENTUM, n)
+    factorize_covariance(M, row_of(settings, VELOCITY_VARIANCE, n), Ppp, L, n)
     for k in range(n * n):
-        store(W1, k, load(floats_at(P), k))
-        store(W2, k, load(floats_at(P), n * n + k))
+        store(W1, k, load(Ppp, k))
+        store(W2, k, load(Ppd, k))
     for k in range(n):
-        store(z, k, load(p, k) - load(x, n + k))
+        store(z, k, load(p, k) - load(momentum, k))
     solve_lower(L, W1, n, n)
     solve_lower(L, W2, n, n)
     solve_lower(L, z, 1, n)
     for i in range(n):
         for k in range(n):
-            store(x, n + k, load(x, n + k) + load(W1, i * n + k) * load(z, i))
-            store(x, k, load(x, k) + load(W2, i * n + k) * load(z, i))
-    subtract_products(floats_at(P), W1, W1, n)
-    subtract_products(floats_at(P + block), W1, W2, n)
-    subtract_products(floats_at(P + 2 * block), W2, W2, n)
-    make_symmetric(floats_at(P), n)
-    make_symmetric(floats_at(P + 2 * block), n)
+            store(momentum, k, load(momentum, k) + element_of(W1, n, i, k) * load(z, i))
+            store(external, k, load(external, k) + element_of(W2, n, i, k) * load(z, i))
+    subtract_products(Ppp, W1, W1, n)
+    subtract_products(Ppd, W1, W2, n)
+    subtract_products(Pdd, W2, W2, n)
+    make_symmetric(Ppp, n)
+    make_symmetric(Pdd, n)
 
 
 @kernel
-def predict(memory, effort, P, settings, h, n):
-    """Advance the estimate and its covariance by a step."""
-    x = floats_at(memory)
+def predict_estimate(memory, effort, P, settings, h, n):
+    """Advance the estimate and its covariance by a step h.
+
+    p = p + h ((u_0 + u_1) / 2 + d)
+    """
+    external, momentum = row_of(memory, EXTERNAL, n), row_of(memory, MOMENTUM, n)
     for k in range(n):
-        mean = 0.5 * (load(x, 2 * n + k) + load(effort, k))
-        store(x, n + k, load(x, n + k) + h * (mean + load(x, k)))
-    predict_covariance(floats_at(settings), floats_at(P), h, n)
+        mean = 0.5 * (load(row_of(memory, KNOWN_EFFORT, n), k) + load(effort, k))
+        store(momentum, k, load(momentum, k) + h * (mean + load(external, k)))
+    predict_covariance(settings, P, h, n)
 
 
 def filter_samples(
@@ -189,20 +229,20 @@ def filter_samples(
     M_stride is the distance of two matrices [bytes]. dt_stride is 0 for one length of all steps, 1
     for one for each sample. ``starts``: the first sample is the first of all.
     """
-    x, dt, external = floats_at(memory), floats_at(dt), floats_at(external)
+    dt, external = floats_at(dt), floats_at(external)
     for row in range(count):
         M1 = floats_at(M + row * M_stride)
         p1, effort = row_of(p, row, n), row_of(efforts, row, n)
         if starts == 1 and row == 0:
             for k in range(n):
-                store(x, n + k, load(p1, k))
-            start_covariance(M1, settings, floats_at(P), n)
+                store(row_of(memory, MOMENTUM, n), k, load(p1, k))
+            start_covariance(M1, settings, P, n)
         else:
-            predict(memory, effort, P, settings, dt[row * dt_stride], n)
-            correct(M1, settings, memory, P, scratch, p1, n)
+            predict_estimate(memory, effort, P, settings, dt[row * dt_stride], n)
+            correct_estimate(M1, settings, memory, P, scratch, p1, n)
         for k in range(n):
-            store(x, 2 * n + k, load(effort, k))
-            external[row * n + k] = load(x, k)
+            store(row_of(memory, KNOWN_EFFORT, n), k, load(effort, k))
+            external[row * n + k] = load(row_of(memory, EXTERNAL, n), k)
     return 0
 
 

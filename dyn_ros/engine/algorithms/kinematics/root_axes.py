@@ -5,7 +5,8 @@
 In these coordinates, inertias, forces and motions are shifted between joints but not rotated, and
 unlike in a common frame, accuracy is preserved for bodies far from the root. They are used by
 crba, aba, and all functions for centers of mass. The latter use the first joint's origin instead
-of the root's, so that a distant base does not cost accuracy either.
+of the root's, so that a distant base does not cost accuracy either. X is the shift from a joint's
+origin to its parent's: X^-1 v_p is the parent's velocity about the joint's origin.
 """
 
 from ...kernel.vocabulary import *
@@ -21,7 +22,7 @@ POSITION = field("_position", ("rows", 3))  # relative to the first joint
 
 @kernel
 def place_universe(r):
-    """Set the rotation of the root to the identity. Writes ROTATION."""
+    """Set the rotation of the universe to the identity. Writes ROTATION."""
     clear_entries(r, ROTATION, 9)
     for k in range(3):
         set_entry(r, ROTATION, 4 * k, 1.0)
@@ -29,7 +30,7 @@ def place_universe(r):
 
 @kernel
 def place_universe_at_rest(r):
-    """Set the rotation of the root to the identity and its velocity to zero.
+    """Set the rotation of the universe to the identity and its velocity to zero.
 
     Writes ROTATION, BODY_VELOCITY.
     """
@@ -130,10 +131,10 @@ def dot_column(r, i, c, f):
 
 
 @kernel
-def velocity(r, i, field, rates):
+def store_velocity(r, i, field, rates):
     """Store in a field, and return, the velocity of joint i with the rates of a field.
 
-        v = v_p + S qd
+        v = X^-1 v_p + S qd
 
     Reads FROM_PARENT, COLUMNS, rates; writes field.
     """
@@ -147,11 +148,11 @@ def velocity(r, i, field, rates):
 
 @kernel
 def body_velocity(r, i):
-    """Store and return the velocity of joint i, v = v_p + S qd.
+    """Store and return the velocity of joint i, v = X^-1 v_p + S qd.
 
     Reads V, FROM_PARENT, COLUMNS; writes BODY_VELOCITY.
     """
-    return velocity(r, i, BODY_VELOCITY, V)
+    return store_velocity(r, i, BODY_VELOCITY, V)
 
 
 @kernel
@@ -167,7 +168,7 @@ def bias_acceleration(r, i, v):
 def body_acceleration(r, i, v):
     """Store and return the spatial acceleration of joint i, without gravity; v is its velocity.
 
-        a = a_p + v x (S qd) + S qdd
+        a = X^-1 a_p + v x (S qd) + S qdd
 
     Reads V, A, FROM_PARENT, COLUMNS; writes BODY_ACCELERATION.
     """
@@ -196,7 +197,7 @@ def place_universe_relative(r):
 
 @kernel
 def place_body_relative(r, i):
-    """``place_body``, with offsets and positions relative to the first joint's origin.
+    """Do what ``place_body`` does, with offsets and positions relative to the first joint's origin.
 
     Reads Q; writes ROTATION, FROM_PARENT, COLUMNS, ORIGIN, POSITION.
     """

@@ -164,7 +164,7 @@ def joint_torque_regressor_product_kernel(r):
         w, a = motion_of_body(r, i)
         s = motion_in_body_axes(
             rotation(r, ra.ROTATION, i),
-            ra.velocity(r, i, COMBINED, TAU_IN),
+            ra.store_velocity(r, i, COMBINED, TAU_IN),
         )
         set_inertia(r, JOINT_TORQUE_REGRESSOR_PRODUCT, i - 1, power_derivatives(w, a, s))
 
