@@ -27,12 +27,13 @@ def to_torques(
 ) -> dict[str, Any]:
     """Return the arrays of a recording with efforts "tau" replaced by torques at the joints.
 
-    The arrays change in place. Delays of efforts are removed, and rows left out whose delayed
-    efforts are not in the recording.
+    The array "tau" changes in place. Delays of efforts are removed; rows whose delayed efforts are
+    not in the recording are left out of all arrays. ``segments`` are ranges (start, stop) of rows
+    without gaps. Raises a ValueError if fewer than two rows remain.
     """
     drives = model.drives
     if drives.delay.any():
-        arrays = _remove_delay(drives.delay, arrays, segments)
+        arrays = _shift_efforts(drives.delay, arrays, segments)
     if not drives.reports_torque:
         effort = arrays["tau"]
         is_measured = np.ptp(effort, axis=0) > 0.0
@@ -53,8 +54,12 @@ def rescale_torques(model: Model, q: Array, torque: Array, constants: Array) -> 
     return np.where(constants == 1.0, torque, scaled) if drives.coupling is None else scaled
 
 
-def without_gravity(model: Model, q: Array, torque: Array) -> Array:
-    """Return torques at the joints (B, nv) without the gravity torque that drives subtract."""
+def exclude_subtracted_gravity(model: Model, q: Array, torque: Array) -> Array:
+    """Return torques at the joints (B, nv) minus the gravity torques that drives subtract.
+
+    These are the torques that follow from reported efforts alone. Without such drives, return
+    ``torque`` itself.
+    """
     if not model.drives.is_compensated.any():
         return torque
     result, data = np.empty_like(torque), Data(model)
@@ -89,23 +94,28 @@ def torque_regressor_product(
     )
 
 
-def _remove_delay(
+def _shift_efforts(
     delay: Array, arrays: dict[str, Any], segments: Sequence[tuple[int, int]]
 ) -> dict[str, Any]:
-    """Interpolate efforts within segments at the times of the positions."""
+    """Replace the efforts at each time t by those measured at t + delay, by interpolation.
+
+    ``delay`` (nv,) [s] is how much efforts lag behind the positions. "tau" in ``arrays`` changes in
+    place. Return all arrays without the rows whose efforts would be outside of their segment; raise
+    a ValueError if fewer than two rows remain.
+    """
     time, effort = arrays["time"], arrays["tau"]
-    is_known = np.zeros(len(time), bool)
+    has_effort = np.zeros(len(time), bool)
     for segment in segments:
         rows = slice(*segment)
         stamps = time[rows].copy()
         for k in np.flatnonzero(delay):
             effort[rows, k] = np.interp(stamps + delay[k], stamps, effort[rows, k])
-        is_known[rows] = (stamps + min(delay.min(), 0.0) >= stamps[0]) & (
+        has_effort[rows] = (stamps + min(delay.min(), 0.0) >= stamps[0]) & (
             stamps + max(delay.max(), 0.0) <= stamps[-1]
         )
-    if is_known.sum() < 2:
+    if has_effort.sum() < 2:
         raise ValueError(
             f"drives: efforts are delayed by up to {np.abs(delay).max():g} s, for "
             "which the recording is too short; check the unit, s"
         )
-    return {name: None if array is None else array[is_known] for name, array in arrays.items()}
+    return {name: None if array is None else array[has_effort] for name, array in arrays.items()}

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..drives.efforts import torque_regressor, without_gravity
+from ..drives.efforts import exclude_subtracted_gravity, torque_regressor
 from ..engine.algorithms.dynamics.friction import step, step_change
 from ..engine.algorithms.filters.low_pass import directions, presliding, presliding_changes
 from ..engine.call.data import Data
@@ -263,7 +263,7 @@ def choose_terms(
     joints = measured_joints(model, v, model.drives.to_motors(subset.tau))
     if not len(joints):
         return terms
-    tau = model.drives.to_motors(without_gravity(model, subset.q, subset.tau))
+    tau = model.drives.to_motors(exclude_subtracted_gravity(model, subset.q, subset.tau))
     gravity = model.drives.to_motors(subset.tau) - tau  # loads the gears, but is compensated
     max_speed = np.quantile(np.abs(v), 0.99, axis=0)
     is_moving = (np.abs(v) > REST_SPEED_RATIO * max_speed)[:, joints].T

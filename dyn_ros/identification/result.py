@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from ..drives import save_drives
-from ..drives.efforts import without_gravity
+from ..drives.efforts import exclude_subtracted_gravity
 from ..engine.algorithms import rnea
 from ..engine.algorithms.dynamics.friction import friction_in, with_gravity
 from ..engine.call.data import Data
@@ -211,7 +211,7 @@ class Identification:
         torque = rnea(model, Data(model), samples.q, v, samples.a, samples.f_ext)
         torque += model.drives.rotor_torque(samples.a)
         torque += _friction_torque(model, samples, torque)
-        torque = without_gravity(model, samples.q, torque)
+        torque = exclude_subtracted_gravity(model, samples.q, torque)
         return with_gravity(self.model, Data(self.model), samples.q, torque)
 
     def described_torque(self, samples: Samples) -> Array:

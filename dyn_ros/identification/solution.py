@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
-from ..drives.efforts import rescale_torques, without_gravity
+from ..drives.efforts import exclude_subtracted_gravity, rescale_torques
 from ..drives.units import collapsed_masses, unit_warnings
 from ..engine.algorithms import rnea
 from ..engine.call.data import Data
@@ -200,7 +200,7 @@ def estimate_parameters(
             options.huber,
             options.regularization,
             rounding_deviation(
-                model.drives.to_motors(without_gravity(model, samples.q, samples.tau))
+                model.drives.to_motors(exclude_subtracted_gravity(model, samples.q, samples.tau))
             ),
         )
         return estimator, TorqueEquations(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from ..drives.efforts import torque_regressor, torque_regressor_product, without_gravity
+from ..drives.efforts import exclude_subtracted_gravity, torque_regressor, torque_regressor_product
 from ..engine import algorithms
 from ..engine.algorithms import rnea
 from ..engine.algorithms.dynamics.friction import with_gravity
@@ -60,7 +60,9 @@ class TorqueEquations:
         progress: StageProgress | None = None,
     ) -> None:
         self.samples = dataclasses.replace(
-            samples, tau=without_gravity(unknowns.model, samples.q, samples.tau), direction=None
+            samples,
+            tau=exclude_subtracted_gravity(unknowns.model, samples.q, samples.tau),
+            direction=None,
         )
         self.rows, self.conditions = rows, conditions
         self._unknowns, self._threads = unknowns, threads
@@ -161,7 +163,7 @@ class TorqueEquations:
             samples.f_ext,
             threads=self._threads,
         )
-        torque = without_gravity(self._load_model, samples.q, torque)
+        torque = exclude_subtracted_gravity(self._load_model, samples.q, torque)
         return self._drives.to_motors(
             with_gravity(self._unknowns.model, Data(self._unknowns.model), samples.q, torque)
         )
@@ -211,7 +213,9 @@ class TorqueEquations:
             samples.f_ext,
             threads=self._threads,
         )
-        torques = self._drives.to_motors(without_gravity(self._model, samples.q, torques))
+        torques = self._drives.to_motors(
+            exclude_subtracted_gravity(self._model, samples.q, torques)
+        )
         for column, values in zip(self._columns(samples), feature_values):
             if values.any():
                 torques += column * values

@@ -67,7 +67,7 @@ def select_joints(model: Model, joints: Sequence[str] = ()) -> tuple[list[int], 
 
 def effort_constants(model: Model, settings: QuantitySettings) -> Array:
     """Return the factors from recorded efforts to efforts of the drives, (nv,)."""
-    return settings.of_velocities(
+    return settings.velocity_values(
         "effort_constant", model, select_joints(model, settings.joints)[1]
     )
 
@@ -361,7 +361,9 @@ def thresholds(model: Model, settings: QuantitySettings) -> Thresholds:
     numbers = {}
     try:
         for field in ("fixed", "per_speed", "at_rest"):
-            numbers[field] = settings.of_velocities(f"thresholds_{field}", model, slice(None), 0.0)
+            numbers[field] = settings.velocity_values(
+                f"thresholds_{field}", model, slice(None), 0.0
+            )
     except ValueError as error:
         raise ValueError(f"{error}; calibrate them for this robot") from None
     return Thresholds(**numbers)

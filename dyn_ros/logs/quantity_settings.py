@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..observer.settings import POSITIVE, ObserverSettings, setting
+from ..observer.settings import POSITIVE, ObserverSettings, setting_field
 from ..observer.thresholds import FALSE_ALARMS
 
 
@@ -32,7 +32,7 @@ class QuantitySettings(ObserverSettings):
 
     joints: tuple[str, ...] = ()
     calibrated: tuple[str, ...] = ()
-    cutoff: float = setting(
+    cutoff: float = setting_field(
         10.0,
         "Cutoff of the filters of positions, for velocities, and of accelerations, for torque",
         unit="Hz",

@@ -26,7 +26,7 @@ from .messages import message_fields
 from .messages.frame_ids import rotation
 from .observer_parameters import RESTARTING_PARAMETERS, SPECS
 from .robot import DynamicsTerms, RobotContext, State, once_per_state
-from .robot.observation import ContactAverage, Observation, effort_deviations, thresholds
+from .robot.observation import ContactAverage, Observation, effort_deviations, read_thresholds
 from .services import model_services, observer_services
 
 RESIDUALS = frozenset({"~/residual", "~/residual_without_friction"})
@@ -53,7 +53,7 @@ class ObserverNode(RobotNode):
             RESTARTING_PARAMETERS | {"drives"},
             lambda robot, values: Observation(robot, values, lambda text: None),
         ),
-        ([spec.name for spec in SPECS if spec.name.startswith("thresholds.")], thresholds),
+        ([spec.name for spec in SPECS if spec.name.startswith("thresholds.")], read_thresholds),
         (("noise.external",), effort_deviations),
         (("tip_frame", "wrench_axes"), observer_parameters.wrench_frames),
     )
@@ -183,7 +183,7 @@ class ObserverNode(RobotNode):
 
     def _unusable_reason(self) -> str:
         """Return why a request cannot use the states, or an empty string."""
-        if self._observation and self._observation.settling:
+        if self._observation and self._observation.is_settling:
             return "the observer has not settled"
         return self._missing_efforts_reason()
 
@@ -222,7 +222,7 @@ class ObserverNode(RobotNode):
         label = self._missing_efforts_reason() or "idle"
         if observation and observation.valid:
             label = "running"
-        elif observation and observation.settling:
+        elif observation and observation.is_settling:
             label = "settling"
         return {
             "observer": label,

@@ -110,6 +110,7 @@ def largest_speeds(model: Model) -> Array:
 
 
 def _valid_limits(numbers: Array) -> Array:
+    """Return limits (nv,), with ``_DEFAULT_LIMIT`` in place of missing ones."""
     return np.where((numbers > 0.0) & np.isfinite(numbers), numbers, _DEFAULT_LIMIT)
 
 
@@ -117,33 +118,40 @@ def _valid_limits(numbers: Array) -> Array:
 
 
 class IntervalMeans(NamedTuple):
-    """Means over a tenth of a second, or over many in order of time: with another axis in front."""
+    """Means over an interval of a tenth of a second.
+
+    Those of n successive intervals have another axis in front, (n, ...).
+    """
 
     q: Array  # (nq,), at the end
     v: Array  # (nv,), at the end
     tau: Array  # (nv,), mean of the filtered measured efforts
-    needed: Array  # mean of the efforts that the model needs
-    external: Array  # mean of external efforts
-    constant: Array  # the measured effort if all are equal, or NaN
-    size: Array  # largest absolute measured effort
-    is_limited: NDArray[np.bool_]  # efforts stay at the limit of the description
+    needed: Array  # (nv,), mean of the efforts that the model needs
+    external: Array  # (nv,), mean of external efforts
+    constant: Array  # (nv,), the measured effort if all are equal, or NaN
+    size: Array  # (nv,), largest absolute measured effort
+    is_limited: NDArray[np.bool_]  # (nv,), efforts stay at the limit of the description
     samples: NDArray[np.int_]  # number of samples, ()
 
 
-def interval_means(
+def average_interval(
     q: Array, v: Array, block: list[tuple[Array, Array, Array]], limit: Array
 ) -> IntervalMeans:
-    """Return means of samples: measured efforts, these filtered, and external efforts, (nv,)."""
+    """Return the means of an interval that ends at q and v.
+
+    ``block`` has, for each sample, the measured efforts, these filtered, and the external efforts,
+    (nv,) each; ``limit`` (nv,) is the effort limit of the description, 0 or less without one.
+    """
     raw, tau, external = (np.array(column) for column in zip(*block))
-    mean, outside = tau.mean(axis=0), external.mean(axis=0)
+    mean, mean_external = tau.mean(axis=0), external.mean(axis=0)
     size = np.abs(raw)
     near = np.abs(size - limit) <= _LIMIT_TOLERANCE * limit
     return IntervalMeans(
         np.array(q, float),
         np.array(v, float),
         mean,
-        mean + outside,
-        outside,
+        mean + mean_external,
+        mean_external,
         np.where((raw == raw[0]).all(axis=0), raw[0], np.nan),
         size.max(axis=0),
         (near.mean(axis=0) > _MIN_LIMITED_FRACTION) & (limit > 0.0),
@@ -154,55 +162,59 @@ def interval_means(
 # --- checks
 
 
-def check(
-    model: Model, data: Data, typical: Array, rows: Sequence[IntervalMeans]
+def find_interval_faults(
+    model: Model, data: Data, typical_effort: Array, intervals: Sequence[IntervalMeans]
 ) -> tuple[EffortFault, ...]:
-    """Return the faults of the efforts in rows of means, at most one for each coordinate."""
+    """Return the faults of measured efforts in intervals, at most one for each coordinate.
+
+    ``intervals`` are successive ones, in order of time; ``typical_effort`` (nv,) is from
+    ``typical_efforts`` [N m, N].
+    """
     if not model.nv:
         return ()
-    table = IntervalMeans(*(np.array(column) for column in zip(*rows)))
-    single = np.flatnonzero(has_single_coordinate(model)).tolist()
+    means = IntervalMeans(*(np.array(column) for column in zip(*intervals)))
+    coordinates = np.flatnonzero(has_single_coordinate(model)).tolist()
     if model.tree.joints[0].kind == "floating":
         weight = model.total_mass * float(np.linalg.norm(model.gravity))
-        free = np.linalg.norm(table.external[:, :3], axis=1) < _MAX_FLOATING_LOAD * weight
-        table = IntervalMeans(*(column[free] for column in table))
-        if not len(table.q):
+        is_unloaded = np.linalg.norm(means.external[:, :3], axis=1) < _MAX_FLOATING_LOAD * weight
+        means = IntervalMeans(*(column[is_unloaded] for column in means))
+        if not len(means.q):
             return ()
     faults = {}
-    for k in single:
-        fault = _constant_effort_fault(model, table, typical[k], k) or _saturation_fault(
-            model, table, typical[k], k
+    for k in coordinates:
+        fault = _constant_effort_fault(model, means, typical_effort[k], k) or _saturation_fault(
+            model, means, typical_effort[k], k
         )
         if fault:
             faults[k] = fault
     factors = {
         k: factor
-        for k in single
-        if k not in faults and (factor := _effort_factor(table, typical[k], k)) is not None
+        for k in coordinates
+        if k not in faults and (factor := _effort_factor(means, typical_effort[k], k)) is not None
     }
     suspects = {k for k, factor in factors.items() if factor.is_suspect}
     for k in sorted(suspects):
-        if not _is_payload(model, data, table, factors, suspects, k):
+        if not _is_payload(model, data, means, factors, suspects, k):
             faults[k] = _factor_fault(model, k, factors[k].value)
     return tuple(faults[k] for k in sorted(faults))
 
 
 def _constant_effort_fault(
-    model: Model, table: IntervalMeans, typical: float, k: int
+    model: Model, means: IntervalMeans, typical_effort: float, k: int
 ) -> EffortFault | None:
     """Return the fault of an effort that is zero or constant although the model needs others."""
-    name, value = model.velocity_names[k], table.constant[-1, k]
+    name, value = model.velocity_names[k], means.constant[-1, k]
     if np.isnan(value):
         return None
-    other_rows = np.flatnonzero(~(table.constant[:, k] == value))
-    run = slice(int(other_rows[-1]) + 1 if other_rows.size else 0, None)
+    other_intervals = np.flatnonzero(~(means.constant[:, k] == value))
+    latest = slice(int(other_intervals[-1]) + 1 if other_intervals.size else 0, None)
     if (
-        len(table.q[run]) * PERIOD < _MIN_CONSTANT_TIME
-        or int(table.samples[run].sum()) < _MIN_EQUAL_SAMPLES
+        len(means.q[latest]) * PERIOD < _MIN_CONSTANT_TIME
+        or int(means.samples[latest].sum()) < _MIN_EQUAL_SAMPLES
     ):
         return None
-    needed, least = table.needed[run, k], _MIN_CHANGE * typical
-    if value == 0.0 and np.quantile(np.abs(needed), 0.1) > least + model.friction[k]:
+    needed, min_change = means.needed[latest, k], _MIN_CHANGE * typical_effort
+    if value == 0.0 and np.quantile(np.abs(needed), 0.1) > min_change + model.friction[k]:
         return EffortFault(
             name,
             "missing",
@@ -214,10 +226,10 @@ def _constant_effort_fault(
         )
     if (
         value != 0.0
-        and np.ptp(needed) > least + 2.0 * model.friction[k]
+        and np.ptp(needed) > min_change + 2.0 * model.friction[k]
         and not (
-            abs(value) == table.size[:, k].max() > table.size[:, k].min()
-            and (needed * np.sign(value)).min() > abs(value) - least - model.friction[k]
+            abs(value) == means.size[:, k].max() > means.size[:, k].min()
+            and (needed * np.sign(value)).min() > abs(value) - min_change - model.friction[k]
         )
     ):
         return EffortFault(
@@ -233,12 +245,12 @@ def _constant_effort_fault(
 
 
 def _saturation_fault(
-    model: Model, table: IntervalMeans, typical: float, k: int
+    model: Model, means: IntervalMeans, typical_effort: float, k: int
 ) -> EffortFault | None:
     """Return the fault of an effort that stays at its limit, or at its extreme although it is less
     than the model needs."""
     name, recent = model.velocity_names[k], slice(-round(_SATURATION_MEMORY / PERIOD), None)
-    if table.is_limited[recent, k].any():
+    if means.is_limited[recent, k].any():
         return EffortFault(
             name,
             "saturated",
@@ -248,15 +260,15 @@ def _saturation_fault(
                 "external efforts are wrong"
             ),
         )
-    value, needed = table.constant[recent, k], table.needed[recent, k]
-    largest = table.size[:, k].max()
+    value, needed = means.constant[recent, k], means.needed[recent, k]
+    largest = means.size[:, k].max()
     clipped = (
         (np.abs(value) == largest)
         & (largest > 0.0)
         & (needed * value > 0.0)
-        & (np.abs(needed) > largest + _MIN_CHANGE * typical + model.friction[k])
+        & (np.abs(needed) > largest + _MIN_CHANGE * typical_effort + model.friction[k])
     )
-    if clipped.any() and (table.size[:, k] < largest).any():
+    if clipped.any() and (means.size[:, k] < largest).any():
         return EffortFault(
             name,
             "saturated",
@@ -275,7 +287,7 @@ class _EffortFactor(NamedTuple):
     value: float
     error: float  # mean square of the residual
     is_proportional: bool  # the factor explains the measured efforts
-    rows: NDArray[np.bool_]  # compared means
+    interval_mask: NDArray[np.bool_]  # (n,), compared intervals
 
     @property
     def is_suspect(self) -> bool:
@@ -287,16 +299,16 @@ class _EffortFactor(NamedTuple):
         )
 
 
-def _effort_factor(table: IntervalMeans, typical: float, k: int) -> _EffortFactor | None:
+def _effort_factor(means: IntervalMeans, typical_effort: float, k: int) -> _EffortFactor | None:
     """Compare measured and needed efforts, whatever the friction; None if inconclusive.
 
     If pushes disturb the comparison, a wrong sign shows in the rest of the time.
     """
-    factor = _fit_factor(table, typical, k, np.ones(len(table.q), bool))
+    factor = _fit_factor(means, typical_effort, k, np.ones(len(means.q), bool))
     if factor is None or factor.is_proportional or factor.value > 0.0:
         return factor
     untouched_factor = _fit_factor(
-        table, typical, k, _untouched_rows(table, k), _MIN_UNTOUCHED_EXPLAINED
+        means, typical_effort, k, _untouched_intervals(means, k), _MIN_UNTOUCHED_EXPLAINED
     )
     is_opposite = (
         untouched_factor
@@ -309,34 +321,41 @@ def _effort_factor(table: IntervalMeans, typical: float, k: int) -> _EffortFacto
 
 
 def _fit_factor(
-    table: IntervalMeans,
-    typical: float,
+    means: IntervalMeans,
+    typical_effort: float,
     k: int,
-    rows: NDArray[np.bool_],
-    explained: float = _MIN_EXPLAINED,
+    interval_mask: NDArray[np.bool_],
+    min_explained: float = _MIN_EXPLAINED,
 ) -> _EffortFactor | None:
-    if np.count_nonzero(rows) < _MIN_MEANS:
+    """Fit the factor of the efforts of coordinate k in some intervals, with any friction.
+
+    Return None if there are too few, or the needed effort changes too little.
+    """
+    if np.count_nonzero(interval_mask) < _MIN_MEANS:
         return None
-    friction_basis = _friction_columns(table.v[rows, k])
+    friction_basis = _friction_columns(means.v[interval_mask, k])
     needed, tau = (
-        _orthogonal_part(friction_basis, table.needed[rows, k]),
-        _orthogonal_part(friction_basis, table.tau[rows, k]),
+        _orthogonal_part(friction_basis, means.needed[interval_mask, k]),
+        _orthogonal_part(friction_basis, means.tau[interval_mask, k]),
     )
     swing = float(np.std(needed))
-    if not swing > _MIN_SWING * typical or _count_turns(needed, swing) < _MIN_TURNS:
+    if not swing > _MIN_SWING * typical_effort or _count_turns(needed, swing) < _MIN_TURNS:
         return None
     value = float(needed @ tau) / float(needed @ needed)
     error = float(np.mean((tau - value * needed) ** 2))
     variance = float(np.mean(tau**2))
     return _EffortFactor(
-        value, error, variance > 0.0 and error < (1.0 - explained) * variance, rows
+        value, error, variance > 0.0 and error < (1.0 - min_explained) * variance, interval_mask
     )
 
 
-def _untouched_rows(table: IntervalMeans, k: int) -> NDArray[np.bool_]:
-    """Return the rows that agree best with any factor and friction, by a least-absolute fit."""
-    basis, tau = _friction_columns(table.v[:, k]), table.tau[:, k]
-    needed = _orthogonal_part(basis, table.needed[:, k])
+def _untouched_intervals(means: IntervalMeans, k: int) -> NDArray[np.bool_]:
+    """Return a mask (n,) of the intervals that agree best with any factor and friction.
+
+    The fit minimizes absolute errors.
+    """
+    basis, tau = _friction_columns(means.v[:, k]), means.tau[:, k]
+    needed = _orthogonal_part(basis, means.needed[:, k])
     columns = np.column_stack([basis, needed / np.linalg.norm(needed)])
     weight, error = np.ones(len(tau)), np.zeros(len(tau))
     for _ in range(_ROBUST_FIT_ITERATIONS):
@@ -369,6 +388,7 @@ def _count_turns(values: Array, size: float) -> int:
 
 
 def _factor_fault(model: Model, k: int, factor: float) -> EffortFault:
+    """Return the fault of coordinate k whose efforts are the needed ones times a factor."""
     name = model.velocity_names[k]
     if -_OPPOSITE_FACTORS[1] < factor < -_OPPOSITE_FACTORS[0]:
         return EffortFault(
@@ -410,7 +430,7 @@ def is_unexplained(model: Model, tau: Array, external: Array) -> NDArray[np.bool
 def _is_payload(
     model: Model,
     data: Data,
-    table: IntervalMeans,
+    means: IntervalMeans,
     factors: dict[int, _EffortFactor],
     suspects: set[int],
     k: int,
@@ -423,15 +443,15 @@ def _is_payload(
 
     joint = model.idx_v.index(k)
     joints = [j for j in factors if j == k or j not in suspects]
-    Y = joint_torque_regressor(model, data, table.q, table.v, np.gradient(table.v, PERIOD, axis=0))
+    Y = joint_torque_regressor(model, data, means.q, means.v, np.gradient(means.v, PERIOD, axis=0))
     for leaf in [j for j in model.subtrees[joint] if not model.children[j]]:
         A, b = [], []
         for j in joints:
-            rows, scale = factors[j].rows, math.sqrt(factors[j].error) or 1.0
-            basis = _friction_columns(table.v[rows, j])
-            columns = Y[rows, j, 10 * leaf : 10 * leaf + 10] @ _PAYLOAD_POINTS
+            mask, scale = factors[j].interval_mask, math.sqrt(factors[j].error) or 1.0
+            basis = _friction_columns(means.v[mask, j])
+            columns = Y[mask, j, 10 * leaf : 10 * leaf + 10] @ _PAYLOAD_POINTS
             A.append(_orthogonal_part(basis, columns) / scale)
-            b.append(_orthogonal_part(basis, (table.tau - table.needed)[rows, j]) / scale)
+            b.append(_orthogonal_part(basis, (means.tau - means.needed)[mask, j]) / scale)
         masses, _ = nnls(np.concatenate(A), np.concatenate(b))
         joint_row = joints.index(k)
         error = float(np.mean((b[joint_row] - A[joint_row] @ masses) ** 2))

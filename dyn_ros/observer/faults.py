@@ -71,7 +71,7 @@ class EffortMonitor:
     def __init__(self, model: Model, gain: float | ArrayLike = 50.0) -> None:
         self._model = require_model(model)
         self._gain = one_each("gain", gain, model.nv, above=0.0)
-        self._data, self._typical = Data(model), fault_checks.typical_efforts(model)
+        self._data, self._typical_effort = Data(model), fault_checks.typical_efforts(model)
         self.reset()
 
     def reset(self) -> None:
@@ -79,7 +79,7 @@ class EffortMonitor:
         nv = self._model.nv
         self.faults: tuple[EffortFault, ...] = ()
         self._block: list[tuple[Array, Array, Array]] = []
-        self._rows: deque[IntervalMeans] = deque(maxlen=round(WINDOW / PERIOD))
+        self._intervals: deque[IntervalMeans] = deque(maxlen=round(WINDOW / PERIOD))
         self._filtered, self._last_tau = np.zeros(nv), np.zeros(nv)
         self._decay, self._dt = np.zeros(nv), 0.0
         self._age, self._elapsed, self._time_since_check = -1.0, 0.0, 0.0
@@ -115,18 +115,25 @@ class EffortMonitor:
         self._elapsed += dt
         if self._elapsed < PERIOD or len(self._block) < _MIN_SAMPLES:
             return False
-        self._rows.append(fault_checks.interval_means(q, v, self._block, self._model.effort_limit))
+        self._intervals.append(
+            fault_checks.average_interval(q, v, self._block, self._model.effort_limit)
+        )
         self._time_since_check += self._elapsed
         self._block, self._elapsed = [], 0.0
         if self._time_since_check < _CHECK_PERIOD:
             return False
         self._time_since_check = 0.0
-        rows = list(self._rows)
-        self.faults = self._check(rows) or self._check(rows[-round(_RECENT_WINDOW / PERIOD) :])
+        intervals = list(self._intervals)
+        self.faults = self._find_faults(intervals) or self._find_faults(
+            intervals[-round(_RECENT_WINDOW / PERIOD) :]
+        )
         return True
 
-    def _check(self, rows: list[IntervalMeans]) -> tuple[EffortFault, ...]:
-        return fault_checks.check(self._model, self._data, self._typical, rows)
+    def _find_faults(self, intervals: list[IntervalMeans]) -> tuple[EffortFault, ...]:
+        """Return the faults in successive intervals."""
+        return fault_checks.find_interval_faults(
+            self._model, self._data, self._typical_effort, intervals
+        )
 
 
 def find_effort_faults(

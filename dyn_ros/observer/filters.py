@@ -54,7 +54,7 @@ class DelayLine:
 
     def __init__(self, model: Model, delay: float) -> None:
         self.delay = finite_number("delay", delay)
-        self._blend = Blend(model)
+        self._interpolate = ConfigurationInterpolator(model)
         self._samples: deque[Sample] = deque()
 
     def reset(self) -> None:
@@ -101,7 +101,7 @@ class DelayLine:
             return Sample(time, q, v, before.tau + share * (after.tau - before.tau))
         return Sample(
             time - lag,
-            self._blend(before.q, after.q, share),
+            self._interpolate(before.q, after.q, share),
             before.v + share * (after.v - before.v),
             tau,
         )
@@ -110,9 +110,10 @@ class DelayLine:
 def align_efforts(
     model: Model, stamp: NDArray[np.int64], q: Array, v: Array, tau: Array, delay: int
 ) -> tuple[slice, tuple[Array, Array, Array]]:
-    """Return for which samples a ``DelayLine`` with a delay in ns has q, v and tau, and these.
+    """Return the rows for which a ``DelayLine`` has a result, and q, v and tau of these results.
 
-    It has none for the first ones. Stamps [ns] are (n,), in order of time.
+    The first rows have none. ``stamp`` (n,) [ns] is in order of time, ``delay`` is in ns; q is (n,
+    nq), v and tau are (n, nv).
     """
     lag = abs(delay)
     before = np.searchsorted(stamp, stamp - lag, side="right") - 1
@@ -122,12 +123,12 @@ def align_efforts(
     share = ((stamp[rows] - stamp[before] - lag) / (stamp[after] - stamp[before]))[:, None]
     if delay < 0:
         return rows, (q[rows], v[rows], tau[before] + share * (tau[after] - tau[before]))
-    blended = Blend(model)(q[before], q[after], share[:, 0])
+    blended = ConfigurationInterpolator(model)(q[before], q[after], share[:, 0])
     return rows, (blended, v[before] + share * (v[after] - v[before]), tau[rows])
 
 
-class Blend:
-    """Configurations between two others; angles of continuous joints may have jumped by a turn."""
+class ConfigurationInterpolator:
+    """Interpolates configurations; angles of continuous joints may have jumped by a turn."""
 
     def __init__(self, model: Model) -> None:
         self._model = require_model(model)
@@ -299,7 +300,7 @@ class DisturbanceFilter:
         self._is_started = False
 
     def update(self, q: ArrayLike, momentum: Array, known_rate: Array, dt: Array) -> Array:
-        """Return the estimate after a sample, (nv,), from its momentum and the known rate of it."""
+        """Return the estimate after a sample, (nv,), from its momentum and the known rate."""
         M = crba(self._model, self._data, q)
         external = np.empty(self._model.nv)
         self._filter_all(momentum, known_rate, M[None], dt, 0, external)
@@ -315,7 +316,11 @@ class DisturbanceFilter:
         threads: int,
         external: Array,
     ) -> None:
-        """Write the estimates after each sample to the rows of ``external``."""
+        """Write the estimates after each of N samples to ``external`` (N, nv); advance the filter.
+
+        q is (N, nq); momenta and their known rates are (N, nv). ``dt`` is [s], with one number for
+        all samples if ``dt_stride`` is 0.
+        """
         M = crba(self._model, self._data, q, threads=threads)
         self._filter_all(
             momentum.reshape(-1), known_rate.reshape(-1), M, dt, dt_stride, external.reshape(-1)
@@ -330,6 +335,7 @@ class DisturbanceFilter:
         dt_stride: int,
         external: Array,
     ) -> None:
+        """Process len(M) samples: write the estimates to ``external``, and update the memory."""
         call = load_function(disturbance_filter.FILTER)
         address = M.__array_interface__["data"][0]
         call(

@@ -69,6 +69,7 @@ def touchable_bodies(model: Model) -> TouchableBodies:
 
 
 def _find_bodies(model: Model) -> TouchableBodies:
+    """Find the bodies with mass, and the columns of the Jacobian that move each."""
     joints = model.tree.joints
     numbers = [j for j, joint in enumerate(joints) if joint.inertia.mass > 0.0]
     boxes = [_body_box(model, j) for j in numbers]
@@ -152,12 +153,14 @@ class Hypothesis(NamedTuple):
     linear_covariance: Array  # (6, 6)
 
 
-def hypotheses(
+def rank_hypotheses(
     places: BodyPlaces, W: Array, tau: Array, lengths: Array, force: float
 ) -> list[Hypothesis]:
     """Return the links that may be touched, most probable first.
 
-    In the coordinates x = sqrt(1 + s^2) V' z, the cost is |x - x0|^2 plus a constant.
+    W (nv, nv) whitens the efforts ``tau`` (nv,), see ``whitening_matrix``; ``lengths`` (nb,) [m]
+    and ``force`` [N] scale the moments and forces expected on each of ``places``. In the
+    coordinates x = sqrt(1 + s^2) V' z, the cost is |x - x0|^2 plus a constant.
     """
     units = np.full((len(lengths), 6), force)
     units[:, 3:] *= lengths[:, None]
@@ -168,23 +171,23 @@ def hypotheses(
     root = np.sqrt(1.0 + s * s)
     projection = t @ U
     x0 = s / root * projection
-    residuals = t - _matvec(U, projection)
+    residuals = t - _multiply_vectors(U, projection)
     constant = (residuals * residuals).sum(axis=1) + ((projection / root) ** 2).sum(axis=1)
     T = units[:, :, None] * np.swapaxes(Vt, 1, 2) / root[:, None, :]  # w = T x
     scale = (units[:, 0] * units[:, 5])[:, None, None]
     k, Q = np.linalg.eigh(np.swapaxes(T, 1, 2) @ _HALF_EXCHANGE @ T / scale)
-    T, x0 = T @ Q, _matvec(np.swapaxes(Q, 1, 2), x0)
+    T, x0 = T @ Q, _multiply_vectors(np.swapaxes(Q, 1, 2), x0)
     nu = np.array([_find_multiplier(*pair) for pair in zip(k.tolist(), x0.tolist())])
     shrink = 1.0 / (1.0 + nu[:, None] * k)
     x = shrink * x0
     added = ((x - x0) ** 2).sum(axis=1)
     pure = added <= _TORQUE_COST
-    linear = _matvec(T, x0)
-    wrench = np.where(pure[:, None], _matvec(T, x), linear)
-    spread, of_forces = _covariances(units, s, Vt, projection, wrench)
+    linear = _multiply_vectors(T, x0)
+    wrench = np.where(pure[:, None], _multiply_vectors(T, x), linear)
+    spread, of_forces = _wrench_covariances(units, s, Vt, projection, wrench)
     covariance: Array = np.where(pure[:, None, None], of_forces, spread)
     cost = constant + np.minimum(added, _TORQUE_COST)
-    residual = tau - _matvec(places.columns[body_indices], wrench)
+    residual = tau - _multiply_vectors(places.columns[body_indices], wrench)
     score = cost + logdet
     return [
         Hypothesis(
@@ -211,8 +214,8 @@ def _limit_weights(Y: Array, t: Array) -> tuple[Array, Array]:
     return Y * weights[:, None], t * weights
 
 
-def _matvec(A: Array, x: Array) -> Array:
-    """Return products of matrices and vectors, (n, i, j) and (n, j)."""
+def _multiply_vectors(A: Array, x: Array) -> Array:
+    """Return the products of n matrices and n vectors, (n, i, j) and (n, j)."""
     product: Array = (A @ x[:, :, None])[:, :, 0]
     return product
 
@@ -225,11 +228,14 @@ def _pad_to_six_rows(Y: Array) -> Array:
 
 
 def _screen_bodies(Y: Array, t: Array) -> tuple[NDArray[np.intp], Array]:
-    """Return the bodies that any wrench may touch, and the determinants of their evidence."""
+    """Return the bodies that may be touched, most probable first, and log determinants of each.
+
+    Y (nb, nv, 6) and t (nv,) are whitened; any wrench is allowed.
+    """
     Yt = np.swapaxes(Y, 1, 2)
     H = Yt @ Y + np.eye(6)
     z = np.asarray(np.linalg.solve(H, Yt @ t[:, None])[:, :, 0], float)
-    residuals = t - _matvec(Y, z)
+    residuals = t - _multiply_vectors(Y, z)
     cost = (residuals * residuals).sum(axis=1) + (z * z).sum(axis=1)
     logdet = np.linalg.slogdet(H)[1]
     score = cost + logdet
@@ -271,7 +277,7 @@ def _find_multiplier(k: list[float], x: list[float]) -> float:
     return nu
 
 
-def _covariances(
+def _wrench_covariances(
     units: Array, s: Array, Vt: Array, projection: Array, wrench: Array
 ) -> tuple[Array, Array]:
     """Return covariances of wrenches, and of wrenches without torque, (n, 6, 6).
@@ -284,8 +290,8 @@ def _covariances(
     """
     root = np.sqrt(_PRIOR_WIDENING**-2 + s * s)
     T = units[:, :, None] * np.swapaxes(Vt, 1, 2) / root[:, None, :]  # w = T x
-    x = root * _matvec(Vt, wrench / units)
-    g = _matvec(np.swapaxes(T, 1, 2), _matvec(_HALF_EXCHANGE[None], wrench))
+    x = root * _multiply_vectors(Vt, wrench / units)
+    g = _multiply_vectors(np.swapaxes(T, 1, 2), _multiply_vectors(_HALF_EXCHANGE[None], wrench))
     normal = g / np.sqrt(np.maximum((g * g).sum(axis=1), _MIN_SQUARE))[:, None]
     inner = np.eye(6) - normal[:, :, None] * normal[:, None, :]
     # along the direction that is known least, the torque is slope t + curvature t^2

@@ -17,7 +17,7 @@ _SYMMETRY_TOLERANCE = 1e-6  # relative to the largest variance
 _BLOCK_SIZE = 1 << 13  # samples; their intermediate results remain in the caches
 
 
-def whitener(model: Model, covariance: ArrayLike) -> Array:
+def whitening_matrix(model: Model, covariance: ArrayLike) -> Array:
     """Return the inverse Cholesky factor of a covariance (nv, nv), which whitens the errors."""
     array, batched = as_array(model, "covariance", ("nv", "nv"), covariance)
     if batched:
@@ -83,10 +83,10 @@ class SampleSeries(NamedTuple):
             yield rows, SampleSeries(self.q[rows], self.v[rows], self.tau[rows], dt)
 
 
-def validated(
+def make_sample_series(
     model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike, dt: float | ArrayLike
 ) -> SampleSeries:
-    """Return the samples in arrays, or raise a ValueError."""
+    """Return the samples as arrays; raise a ValueError if they are invalid."""
     configurations = _valid_samples(model, "q", "nq", q)
     velocities, efforts = (
         _valid_samples(model, "v", "nv", v),
@@ -100,6 +100,7 @@ def validated(
 
 
 def _valid_samples(model: Model, name: str, axis: str, value: ArrayLike) -> Array:
+    """Return an array with a row for each sample; raise a ValueError if it is invalid."""
     array: Array
     array, batched = as_array(model, name, (axis,), value)
     if not batched:

@@ -18,12 +18,12 @@ from ..engine.model import Model
 from .hypotheses import (
     MAX_COST_INCREASE,
     Hypothesis,
-    hypotheses,
     place_bodies,
+    rank_hypotheses,
     skew,
     touchable_bodies,
 )
-from .inputs import whitener
+from .inputs import whitening_matrix
 
 _THRESHOLD_DEVIATIONS = 4.0  # standard deviations of an effort in its threshold
 _MAX_WHITENED_EFFORT = 1e100  # standard deviations; larger ones overflow
@@ -191,7 +191,7 @@ def isolate_contact(
     W = (
         np.diag(_THRESHOLD_DEVIATIONS / limits)
         if covariance is None
-        else whitener(model, covariance)
+        else whitening_matrix(model, covariance)
     )
     exceeding = np.abs(tau) > limits
     bodies = touchable_bodies(model)
@@ -201,7 +201,7 @@ def isolate_contact(
     places = place_bodies(data, J, bodies)
     if not (np.abs(W @ tau).max() < _MAX_WHITENED_EFFORT and np.isfinite(places.columns).all()):
         return replace(_no_collision(tau), collision=True, joints=joints, explained=False)
-    candidates = hypotheses(places, W, tau, bodies.lengths, force)
+    candidates = rank_hypotheses(places, W, tau, bodies.lengths, force)
     explaining = [
         candidate for candidate in candidates if (np.abs(candidate.residual) <= limits).all()
     ]
@@ -251,6 +251,7 @@ def _valid_thresholds(model: Model, threshold: ArrayLike) -> Array:
 
 
 def _no_collision(tau: Array) -> IsolatedContact:
+    """Return the result without a collision, in which efforts (nv,) are the residual."""
     return IsolatedContact(
         False,
         (),
@@ -259,14 +260,14 @@ def _no_collision(tau: Array) -> IsolatedContact:
         (),
         True,
         np.array(tau),
-        *_undetermined(np.zeros(3), np.zeros((3, 3)), True),
+        *_undetermined_fields(np.zeros(3), np.zeros((3, 3)), True),
     )
 
 
 # --- force and line
 
 
-def _undetermined(force: Array, covariance: Array, is_pure_force: bool) -> tuple[Any, ...]:
+def _undetermined_fields(force: Array, covariance: Array, is_pure_force: bool) -> tuple[Any, ...]:
     """Return the fields of ``IsolatedContact`` from ``force`` on, if it is not determined."""
     nan = math.nan
     return (
@@ -312,7 +313,7 @@ def _force_and_line(
     C = covariance[:3, :3].copy()
     size = math.sqrt(float(f @ f))
     if size == 0.0:
-        return _undetermined(f, C, best.is_pure_force)
+        return _undetermined_fields(f, C, best.is_pure_force)
     u, squared = f / size, size * size
     across = (np.eye(3) - np.outer(u, u)) / size
     p = (
@@ -327,7 +328,7 @@ def _force_and_line(
     )
     worst, turn, away, linear = np.sqrt(np.maximum(variances[:, -1], 0.0)).tolist()
     if worst > _MAX_FORCE_DEVIATION * size:
-        return _undetermined(f, C, best.is_pure_force)
+        return _undetermined_fields(f, C, best.is_pure_force)
     line_valid = away <= _MAX_LINE_DEVIATION
     return (
         f,

@@ -19,7 +19,7 @@ from ..engine.kernel.types import Array, ArrayLike
 from ..engine.kernel.validation import finite_array, require_model
 from ..engine.model.model import Model
 from .filters import DisturbanceFilter
-from .inputs import SampleSeries, validated
+from .inputs import SampleSeries, make_sample_series
 
 METHODS = ("momentum", "direct", "kalman")
 _MAX_SQUARED_EFFORT = 1e300  # sum over all joints; a larger one counts as an overflow
@@ -131,7 +131,7 @@ class MomentumObserver:
         self._is_started = False
 
     def __copy__(self) -> MomentumObserver:
-        """Return a copy of the same model, which goes on by itself."""
+        """Return an independent observer in the same state, of the same model."""
         return copy.deepcopy(self, {id(self._model): self._model})
 
     # --- settings
@@ -191,10 +191,10 @@ class MomentumObserver:
         step = self._step
         try:
             step[0] = dt
-            is_right = 0.0 < dt < math.inf
+            is_valid = 0.0 < dt < math.inf
         except (TypeError, ValueError):
-            is_right = False
-        if not is_right:
+            is_valid = False
+        if not is_valid:
             raise ValueError(f"dt: expected a finite number of more than 0 s, got {dt!r:.80}")
         if not self._is_started:
             step[0] = 0.0
@@ -214,21 +214,21 @@ class MomentumObserver:
         )
         external: Array = state[0].copy()
         if external.ndim > 1:
-            raise ValueError(_not_one_state(self._model, q, v, tau))
+            raise ValueError(_batch_error_text(self._model, q, v, tau))
         if self._kalman is not None:
             step[0] = dt
             external = self._kalman.update(q, state[1], state[2], step)
         if not external.dot(external) < _MAX_SQUARED_EFFORT:
-            raise self._too_large("")
+            raise self._overflow_error("")
         self._state, self._q, self._dt, self._is_started = state, np.array(q, float), dt, True
         self._losses.keep()
         return external
 
-    def _too_large(self, where: str) -> ValueError:
-        """Reset, and return the error for numbers whose result is not finite."""
+    def _overflow_error(self, sample_text: str) -> ValueError:
+        """Reset the observer, and return the error for numbers whose result is not finite."""
         self.reset()
         return ValueError(
-            f"q, v, tau, dt: expected smaller numbers, got large ones{where} with "
+            f"q, v, tau, dt: expected smaller numbers, got large ones{sample_text} with "
             "which the external efforts overflow; the observer starts again at the "
             "next sample"
         )
@@ -273,7 +273,7 @@ class MomentumObserver:
         return self._stationary_covariance(self._dt)
 
     def _stationary_covariance(self, dt: float) -> Array:
-        """Return sums of products of the filter's impulse responses to samples of tau and of p."""
+        """Return the covariance (nv, nv) of the stationary filter for samples dt [s] apart."""
         step_response = -np.expm1(-self._gain * dt)
         product_sum = np.multiply.outer(step_response, step_response) / -np.expm1(
             -dt * np.add.outer(self._gain, self._gain)
@@ -290,6 +290,9 @@ class MomentumObserver:
         self, q: ArrayLike, v: ArrayLike, tau: ArrayLike, dt: float | ArrayLike, *, threads: int = 1
     ) -> Array:
         """Return the external efforts after each sample of a recording, as ``update`` would.
+
+        It continues from the last sample of ``update``, and leaves the observer at the last sample
+        of the recording; call ``reset`` before another recording.
 
         Parameters
         ----------
@@ -310,7 +313,7 @@ class MomentumObserver:
         ValueError
             As ``update``, with the same effect on the estimate.
         """
-        samples = validated(self._model, q, v, tau, dt)
+        samples = make_sample_series(self._model, q, v, tau, dt)
         external = np.empty(samples.v.shape)
         for rows, block in samples.blocks():
             block = block._replace(tau=self._losses.removed(block.v, block.tau, block.dt))
@@ -318,40 +321,49 @@ class MomentumObserver:
             if self._kalman is not None:
                 self._filter_disturbances(self._kalman, block, threads, external[rows])
             else:
-                self._filter(block, threads, external[rows])
+                self._filter_residual(block, threads, external[rows])
             self._is_started = True
-            wrong = np.flatnonzero(
+            overflow_rows = np.flatnonzero(
                 ~(np.einsum("ki,ki->k", external[rows], external[rows]) < _MAX_SQUARED_EFFORT)
             )
-            if wrong.size:
-                raise self._too_large(f" in sample {rows.start + int(wrong[0])}")
+            if overflow_rows.size:
+                raise self._overflow_error(f" in sample {rows.start + int(overflow_rows[0])}")
         if len(external):
             self._q, self._dt = samples.q[-1].copy(), float(samples.dt[-1])
         return external
 
-    def _filter(self, samples: SampleSeries, threads: int, external: Array) -> None:
-        """Write the residual after each sample to the rows of ``external``."""
-        moved, rate = self._terms(samples, threads)
+    def _filter_residual(self, samples: SampleSeries, threads: int, external: Array) -> None:
+        """Write the residual after each sample to the rows of ``external``; advance the state."""
+        momenta, rates = self._momenta_and_rates(samples, threads)
         settings = np.array([self._gain, *self._losses.kernel])
         memory = np.array(self._state)
-        call = load_function(algorithm.FILTER)
+        compiled_filter = load_function(algorithm.FILTER)
 
-        def run(start: int, stop: int, dt: Array, stride: int) -> None:
-            where = [array[start:].ctypes.data for array in (samples.v, samples.tau, moved, rate)]
-            more = [array.ctypes.data for array in (settings, memory, external[start:])]
-            call(*where, dt.ctypes.data, stride, *more, self._model.nv, stop - start, self._direct)
+        def filter_rows(start: int, stop: int, dt: Array, stride: int) -> None:
+            inputs = samples.v, samples.tau, momenta, rates
+            compiled_filter(
+                *[array[start:].ctypes.data for array in inputs],
+                dt.ctypes.data,
+                stride,
+                *[array.ctypes.data for array in (settings, memory, external[start:])],
+                self._model.nv,
+                stop - start,
+                self._direct,
+            )
 
         first = 0
         if not self._is_started:
             first = 1
-            run(0, 1, np.zeros(1), 0)
-        run(first, len(external), samples.dt[first * samples.dt_stride :], samples.dt_stride)
+            filter_rows(0, 1, np.zeros(1), 0)
+        filter_rows(
+            first, len(external), samples.dt[first * samples.dt_stride :], samples.dt_stride
+        )
         self._state = memory[0], samples.v[-1].copy() if self._direct else memory[1], memory[2]
 
     def _filter_disturbances(
         self, kalman: DisturbanceFilter, samples: SampleSeries, threads: int, external: Array
     ) -> None:
-        """Write the estimate of the Kalman filter after each sample to the rows."""
+        """Write the estimates of the Kalman filter, which advances, to the rows of ``external``."""
         zero = np.zeros(self._model.nv)
         _, momentum, known_rate = (
             np.ascontiguousarray(array)
@@ -375,20 +387,23 @@ class MomentumObserver:
             samples.q, momentum, known_rate, samples.dt, samples.dt_stride, threads, external
         )
 
-    def _terms(self, samples: SampleSeries, threads: int) -> tuple[Array, Array]:
-        """Return momenta, or M times changes of velocity; and the rates that go with them."""
+    def _momenta_and_rates(self, samples: SampleSeries, threads: int) -> tuple[Array, Array]:
+        """Return the momenta and their known rates, (N, nv) each.
+
+        For "direct", these are M times the changes of velocity, and minus the nonlinear effects.
+        """
         model, data = self._model, self._data
         if not self._direct:
-            moved, rate = momentum_terms(model, data, samples.q, samples.v, threads=threads)
+            momenta, rates = momentum_terms(model, data, samples.q, samples.v, threads=threads)
         else:
             before = self._state[1] if self._is_started else samples.v[0]
             change = np.diff(samples.v, axis=0, prepend=before[None])
-            moved, _ = momentum_terms(model, data, samples.q, change, threads=threads)
-            rate = -nonlinear_effects(model, data, samples.q, samples.v, threads=threads)
-        return np.ascontiguousarray(moved), np.ascontiguousarray(rate)
+            momenta, _ = momentum_terms(model, data, samples.q, change, threads=threads)
+            rates = -nonlinear_effects(model, data, samples.q, samples.v, threads=threads)
+        return np.ascontiguousarray(momenta), np.ascontiguousarray(rates)
 
 
-def _not_one_state(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike) -> str:
+def _batch_error_text(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike) -> str:
     """Return the error message for arrays of several states."""
     name, axis, value = next(
         argument

@@ -39,31 +39,31 @@ Index = NDArray[np.int64]
 class RobotObserver:
     """The observer of one robot, fed state by state with ``update``, or at once with ``run``.
 
-    Settings with a number for each row are for velocities ``rows`` of the model.
-    ``notify`` is called with why it restarts. ``measured`` is the latest state with the torques at
+    Settings with a number for each row are for velocities ``rows`` of the model. ``notify`` is
+    called with the reason when it restarts. ``measured`` is the latest state with the torques at
     the joints, or None if it could not be used, for the reason in ``problem``; ``q``, ``v`` and
     ``tau`` are torques and the state in which the motors exerted them. ``external`` is what the
     environment exerts on the joints [N m, N]: of the latest state if ``valid``, otherwise
     meaningless. ``residual`` and ``frictionless`` are measured minus modeled efforts, with and
     without the friction of the model, through the same filter; of the latest state if
     ``residual_valid``. ``speed`` is ``abs(v)`` through the low passes of the external efforts:
-    thresholds at this speed lag as these do.
-    ``gains`` (nv,) are the bandwidths [1/s], and ``noise`` (nv,) each that of "kalman", by argument
-    of ``MomentumObserver``; ``settling_time`` passes from the start to the first result [s].
+    thresholds at this speed lag as these do. ``gains`` (nv,) are the bandwidths [1/s], and
+    ``noise`` (nv,) each that of "kalman", by argument of ``MomentumObserver``; ``settling_time``
+    passes from the start to the first result [s].
     """
 
     def __init__(
         self,
         model: Model,
         settings: ObserverSettings,
-        notify: Callable[[str], object] = lambda why: None,
+        notify: Callable[[str], object] = lambda reason: None,
         *,
         rows: Rows = slice(None),
     ) -> None:
         self.model, self.settings, self._notify = model, settings, notify
-        self.gains = settings.of_velocities("joint_gains", model, rows, settings.gain)
+        self.gains = settings.velocity_values("joint_gains", model, rows, settings.gain)
         self.noise = {
-            f"{name}_noise": settings.of_velocities(f"noise_{name}", model, rows)
+            f"{name}_noise": settings.velocity_values(f"noise_{name}", model, rows)
             for name in (KALMAN_NOISE if settings.method == "kalman" else ())
         }
         self.settling_time = SETTLING_TIME_CONSTANTS * (
@@ -76,9 +76,9 @@ class RobotObserver:
         }
         self.data = Data(model)
         self._filters: dict[str, _Filter] = {}
-        self.filter("external")  # checks the settings
+        self.result_filter("external")  # checks the settings
         self._lags = self._low_passes()
-        constant = settings.of_velocities("effort_constant", model, rows)
+        constant = settings.velocity_values("effort_constant", model, rows)
         self._gain = constant * model.drives.gain
         self._is_simple = model.drives.reports_torque
         self._delay = round(1e9 * (settings.effort_delay + common_delay(model)))  # ns
@@ -90,7 +90,7 @@ class RobotObserver:
         self.problem, self.restarts = "", 0
         self._running, self._stamp, self._period = False, 0, 0.0
 
-    def filter(self, name: str) -> _Filter:
+    def result_filter(self, name: str) -> _Filter:
         """Return the filter of "external", "residual" or "frictionless"."""
         if name not in self._filters:
             self._filters[name] = _Filter(self, name)
@@ -104,7 +104,7 @@ class RobotObserver:
         return [LowPass(bandwidth) for bandwidth in bandwidths if bandwidth]
 
     @property
-    def settling(self) -> bool:
+    def is_settling(self) -> bool:
         """True if the observer runs but has not settled."""
         return self._running and not self.valid and not self.problem
 
@@ -115,7 +115,7 @@ class RobotObserver:
         torque = self._gain * effort
         return torque if self._is_simple else self.model.drives.to_joints(torque)
 
-    def _with_gravity(self, q: Array, torque: Array) -> Array:
+    def _add_gravity(self, q: Array, torque: Array) -> Array:
         """Return torques plus compensated gravity, in the configuration that belongs to them."""
         return torque if self._is_simple else with_gravity(self.model, self.data, q, torque)
 
@@ -146,14 +146,14 @@ class RobotObserver:
     ) -> tuple[Array, float] | None:
         """Process a state with a stamp [ns] and efforts as from ``to_torque``.
 
-        ``missing`` is why it cannot be used; ``residual`` whether ``residual`` and
-        ``frictionless`` are wanted. Returns the external efforts before the second low pass and
-        the time since the sample before [s], or None.
+        ``missing`` is the reason why it cannot be used, or empty. If ``residual``, ``residual`` and
+        ``frictionless`` are computed, too. Returns the external efforts before the second low pass
+        and the time since the sample before [s], or None.
         """
         self.valid = self.residual_valid = False
         self.measured = None
-        if why := missing or self.interruption(stamp):
-            self._restart(why)
+        if reason := missing or self.interruption(stamp):
+            self._restart(reason)
         if missing or v is None or tau is None:
             return None
         if self._running and stamp == self._stamp:
@@ -168,15 +168,18 @@ class RobotObserver:
             return None
         _, self.q, self.v, self.tau = sample
         if not self._is_simple:
-            self.tau = self._with_gravity(self.q, self.tau)
-            tau = self._with_gravity(q, tau) if self._delay else self.tau
+            self.tau = self._add_gravity(self.q, self.tau)
+            tau = self._add_gravity(q, tau) if self._delay else self.tau
         self.measured = Sample(stamp, q, v, tau)
         return self._process(stamp, dt, residual)
 
     def _process(self, stamp: int, dt: float, residual: bool) -> tuple[Array, float] | None:
+        """Update the filters with the sample ``q``, ``v``, ``tau`` and what is valid; see
+        ``update``.
+        """
         sample = stamp, self.q, self.v, self.tau, dt
         try:
-            observed, self.external, started = self.filter("external").update(*sample)
+            observed, self.external, started = self.result_filter("external").update(*sample)
         except ValueError:
             self._restart("the state or the efforts are too large to compute with")
             return None
@@ -185,8 +188,8 @@ class RobotObserver:
         for lag in self._lags:
             self.speed = lag.update(self.speed, dt)
         if residual:
-            _, self.residual, started = self.filter("residual").update(*sample)
-            _, self.frictionless, _ = self.filter("frictionless").update(*sample)
+            _, self.residual, started = self.result_filter("residual").update(*sample)
+            _, self.frictionless, _ = self.result_filter("frictionless").update(*sample)
             self.residual_valid = self._has_settled(stamp - started)
         else:
             for name in self._filters.keys() - {"external"}:
@@ -194,10 +197,11 @@ class RobotObserver:
         return observed, dt
 
     def _has_settled(self, duration: Any) -> Any:
+        """Return True where a duration [ns] from the start is long enough for a result."""
         return 1e-9 * duration >= self.settling_time
 
     def interruption(self, stamp: int) -> str:
-        """Return why the observer cannot be continued at a stamp, or an empty string."""
+        """Return the reason why the observer cannot be continued at a stamp, or an empty string."""
         if not self._running:
             return ""
         dt, max_gap = 1e-9 * (stamp - self._stamp), self.settings.max_gap
@@ -211,12 +215,13 @@ class RobotObserver:
         self._period = period
         return ""
 
-    def _restart(self, why: str) -> None:
+    def _restart(self, reason: str) -> None:
+        """Stop until the next state; notify unless the observer was not running."""
         if self._running:
             self.restarts += 1
-            self._notify(f"the observer restarts: {why}")
+            self._notify(f"the observer restarts: {reason}")
         self.stop()
-        self.problem = why
+        self.problem = reason
 
     # --- rules of states
 
@@ -253,15 +258,16 @@ class RobotObserver:
         v: Array,
         tau: Array,
         is_usable: NDArray[np.bool_],
-        wanted: Collection[str],
+        result_names: Collection[str],
     ) -> dict[str, Array]:
-        """Return "external", "speed", "residual" and others, (n, nv), as after as many updates.
+        """Return results (n, nv) by name, as ``update`` computes them state by state.
 
-        They are NaN where they are not valid. Efforts are as measured; ``is_usable`` (n,) is False
-        for a state that cannot be used for a reason that its numbers do not show. A run that ends
-        before the observer has settled is not computed.
+        Names are "external", "speed", "residual" and "frictionless". Results are NaN where they are
+        not valid. Efforts ``tau`` are as measured; ``is_usable`` (n,) is False for a state that
+        cannot be used for a reason that its numbers do not show. A run that ends before the
+        observer has settled is not computed. The state for ``update`` is not kept.
         """
-        results = {name: np.full(v.shape, np.nan) for name in wanted}
+        results = {name: np.full(v.shape, np.nan) for name in result_names}
         if not self.model.nv:
             return results
         torque = self.to_torque(tau)
@@ -269,25 +275,28 @@ class RobotObserver:
         for rows in split_runs(stamp, is_usable, self.settings.max_gap):
             if not self._has_settled(float(stamp[rows[-1]] - stamp[rows[0]])):
                 continue
-            which = _slice(rows)
-            stamps, run = stamp[which], (q[which], v[which], torque[which])
+            selection = _as_slice(rows)
+            stamps, arrays = stamp[selection], (q[selection], v[selection], torque[selection])
             if self._delay:
-                aligned_rows, run = align_efforts(self.model, stamps, *run, self._delay)
+                aligned_rows, arrays = align_efforts(self.model, stamps, *arrays, self._delay)
                 rows, stamps = rows[aligned_rows], stamps[aligned_rows]
             valid = self._has_settled(stamps - stamps[:1])
             if not valid.any():
                 continue
             dt = np.concatenate([[1.0], 1e-9 * np.diff(stamps)])  # the first: unused
-            samples = SampleSeries(*run, dt)
-            samples = samples._replace(tau=self._with_gravity(samples.q, samples.tau))
+            samples = SampleSeries(*arrays, dt)
+            samples = samples._replace(tau=self._add_gravity(samples.q, samples.tau))
             for name, values in results.items():
                 result = (
-                    self._speeds(samples) if name == "speed" else self.filter(name).run(samples)
+                    self._speeds(samples)
+                    if name == "speed"
+                    else self.result_filter(name).run(samples)
                 )
                 values[rows[valid]] = result[valid]
         return results
 
     def _speeds(self, samples: SampleSeries) -> Array:
+        """Return the absolute velocities (n, nv) through the low passes, from their start."""
         speed = np.abs(samples.v)
         for lag in self._lags:
             lag.reset()
@@ -296,7 +305,7 @@ class RobotObserver:
 
 
 class _Filter:
-    """The observer and the second low pass of one result."""
+    """The observer and the second low pass of one result, see ``RobotObserver.result_filter``."""
 
     started: int | None = None  # the stamp of its first sample [ns]
 
@@ -339,7 +348,7 @@ class _Filter:
         return observed, -smooth if self._is_residual else smooth, self.started
 
     def run(self, samples: SampleSeries) -> Array:
-        """Return the result for each sample from the start, (n, nv)."""
+        """Start anew, and return the result for each sample, (n, nv)."""
         self.start(samples.q[0], samples.v[0], samples.tau[0])
         external = self.observer.run(*samples)
         if self._low_pass:
@@ -349,16 +358,16 @@ class _Filter:
 
 def common_delay(model: Model) -> float:
     """Return the delay of all drives [s]; raise a ValueError if they differ."""
-    single = np.flatnonzero(has_single_coordinate(model)).tolist()
-    delays = model.drives.delay[single]
+    coordinates = np.flatnonzero(has_single_coordinate(model)).tolist()
+    delays = model.drives.delay[coordinates]
     differing = np.flatnonzero(delays != delays[:1])
     if differing.size:
-        names = [model.velocity_names[single[k]] for k in (0, differing[0])]
+        names = [model.velocity_names[coordinates[k]] for k in (0, differing[0])]
         raise ValueError(
             f"drives: expected one delay for all joints, got {delays[0]:g} s for {names[0]} and "
             f"{delays[differing[0]]:g} s for {names[1]}"
         )
-    return float(delays[0]) if single else 0.0
+    return float(delays[0]) if coordinates else 0.0
 
 
 def split_runs(stamp: Index, usable: NDArray[np.bool_], max_gap: float) -> list[Index]:
@@ -374,7 +383,7 @@ def split_runs(stamp: Index, usable: NDArray[np.bool_], max_gap: float) -> list[
     return np.split(rows, starts[1:]) if len(rows) else []
 
 
-def _slice(rows: Index) -> Any:
+def _as_slice(rows: Index) -> Any:
     """Return a slice in place of consecutive rows, as it copies nothing."""
     if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
         return slice(int(rows[0]), int(rows[-1]) + 1)

@@ -84,7 +84,7 @@ class Setting:
         return ""
 
 
-def setting(default: Value, description: str, **more: Any) -> Value:
+def setting_field(default: Value, description: str, **more: Any) -> Value:
     """Return a field of a dataclass that is a setting; for the arguments see ``Setting``."""
     spec = Setting(default, description, **more)
     field: Value = dataclasses.field(default=default, metadata={"setting": spec})
@@ -118,89 +118,89 @@ class ObserverSettings:
         A wrong value; names the parameter, the expected and the actual value.
     """
 
-    method: str = setting(
+    method: str = setting_field(
         "momentum",
         "momentum: generalized-momentum observer. direct: measured effort minus inverse dynamics. "
         "kalman: disturbance Kalman filter with noise.*",
         choices=METHODS,
     )
-    gain: float = setting(
+    gain: float = setting_field(
         100.0, "Bandwidth of momentum, direct and the residual", unit="1/s", limits=(1e-3, 1e5)
     )
-    smoothing: float = setting(
+    smoothing: float = setting_field(
         100.0,
         "Bandwidth of a second low-pass filter, except with kalman",
         unit="1/s",
         note="0: none.",
         limits=(0.0, 1e5),
     )
-    joint_gains: tuple[float, ...] = setting(
+    joint_gains: tuple[float, ...] = setting_field(
         (), "Gain of each row", unit="1/s", limits=(1e-3, 1e5), empty="gain"
     )
-    friction: bool = setting(True, "Include friction of the robot description and drives")
-    friction_velocity: float = setting(
+    friction: bool = setting_field(True, "Include friction of the robot description and drives")
+    friction_velocity: float = setting_field(
         0.0,
         "Speed below which Coulomb friction is proportional to velocity",
         unit="rad/s, m/s",
         note="A larger one in drives takes precedence.",
         limits=(0.0, 1e3),
     )
-    effort_constant: tuple[float, ...] = setting(
+    effort_constant: tuple[float, ...] = setting_field(
         (),
         "Factor from effort in joint_states to joint effort, in addition to drives",
         note="For currents: torque constant times gear ratio.",
         limits=(-1e9, 1e9),
         empty=1.0,
     )
-    effort_delay: float = setting(
+    effort_delay: float = setting_field(
         0.0,
         "Delay of efforts behind positions, in addition to drives",
         unit="s",
         note="Negative: efforts lead.",
         limits=(-1.0, 1.0),
     )
-    max_gap: float = setting(
+    max_gap: float = setting_field(
         0.2,
         "Time between two states after which the observer restarts",
         unit="s",
         limits=(1e-4, 60.0),
     )
-    noise_torque: tuple[float, ...] = setting(
+    noise_torque: tuple[float, ...] = setting_field(
         (),
         "For kalman: standard deviation of efforts",
         unit="N m, N",
         limits=POSITIVE,
         empty=0.5,
     )
-    noise_velocity: tuple[float, ...] = setting(
+    noise_velocity: tuple[float, ...] = setting_field(
         (),
         "For kalman: standard deviation of velocities",
         unit="rad/s, m/s",
         limits=POSITIVE,
         empty=1e-3,
     )
-    noise_disturbance: tuple[float, ...] = setting(
+    noise_disturbance: tuple[float, ...] = setting_field(
         (),
         "For kalman: standard deviation of the change of external efforts in 1 s",
         unit="N m, N",
         limits=POSITIVE,
         empty=1.0,
     )
-    thresholds_fixed: tuple[float, ...] = setting(
+    thresholds_fixed: tuple[float, ...] = setting_field(
         (),
         "Threshold of the external effort",
         unit="N m, N",
         limits=(0.0, 1e12),
         empty="thresholds.relative times the effort limit",
     )
-    thresholds_per_speed: tuple[float, ...] = setting(
+    thresholds_per_speed: tuple[float, ...] = setting_field(
         (),
         "Threshold increase per speed",
         unit="N m s, N s/m",
         limits=(0.0, 1e12),
         empty=0.0,
     )
-    thresholds_at_rest: tuple[float, ...] = setting(
+    thresholds_at_rest: tuple[float, ...] = setting_field(
         (),
         "Threshold increase at rest, down to 0 at 0.05 rad/s or m/s",
         unit="N m, N",
@@ -235,13 +235,14 @@ class ObserverSettings:
 
     # --- numbers
 
-    def of_velocities(
+    def velocity_values(
         self, name: str, model: Model, rows: Rows, empty: float | Array | None = None
     ) -> Array:
-        """Return a number for each velocity, (nv,), from a setting with numbers of these rows.
+        """Return a number for each velocity, (nv,), from the setting ``name`` with numbers for
+        ``rows``.
 
         Without numbers, and in other rows, it is ``empty``, or what the setting means then. Raises
-        a ValueError for another number of them.
+        a ValueError if there are neither one nor as many numbers as rows.
         """
         default = settings_in(self)[name].empty if empty is None else empty
         return row_values(parameter_name(name), getattr(self, name), model, rows, default)
@@ -272,10 +273,11 @@ class ObserverSettings:
 def row_values(
     name: str, numbers: Sequence[float], model: Model, rows: Rows, empty: float | Array
 ) -> Array:
-    """Return a number for each velocity, (nv,): one for each of these rows, or one for all of them.
+    """Return a number for each velocity, (nv,), from one number for each of ``rows``, or one for
+    all.
 
-    ``empty`` is in other rows, and in all without numbers. Raises a ValueError for another number
-    of them.
+    Other rows, and all rows without numbers, are ``empty``. Raises a ValueError, in which ``name``
+    names the numbers, for another number of them.
     """
     values = np.broadcast_to(np.array(empty, float), model.nv).copy()
     names = np.array(model.velocity_names)[rows]
@@ -290,7 +292,7 @@ def row_values(
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:
-    """Return the numbers in a parameter, or in a file, where one may stand by itself."""
+    """Return the numbers in a parameter or a file as a tuple; () for None."""
     if isinstance(value, (list, tuple)):
         return tuple(value)
     return () if value is None else (value,)

@@ -26,7 +26,7 @@ from ..engine.kernel.validation import positive_number, require_model, valid_arr
 from ..engine.model import Model, ReferenceFrame
 from ..engine.model.frames import frame_number
 from .hypotheses import skew
-from .inputs import whitener
+from .inputs import whitening_matrix
 
 _DAMPING = 0.01  # m; singular value for efforts with a standard deviation of 1
 _LENGTH = 0.1  # m
@@ -242,7 +242,7 @@ def external_wrenches(
     require_contacts(wanted)
     if not wanted:
         raise ValueError("contacts: expected at least one, got none")
-    J = contact_jacobian(model, data, q, [_at_contact(contact) for contact in wanted])
+    J = contact_jacobian(model, data, q, [_with_moments_at_contact(contact) for contact in wanted])
     metric = positive_number("length", length)
     lengths = np.concatenate(
         [[1.0, 1.0, 1.0, metric, metric, metric][: contact.dimension] for contact in wanted]
@@ -276,7 +276,7 @@ def external_wrenches(
     )
 
 
-def _at_contact(contact: Contact) -> Contact:
+def _with_moments_at_contact(contact: Contact) -> Contact:
     """Return the same contact, with moments about its own origin instead of the world's."""
     if contact.reference_frame != ReferenceFrame.WORLD:
         return contact
@@ -316,7 +316,7 @@ def _solve_wrench(
         tau = np.where(computed[..., None], tau, np.nan)
     weighted, b, least = A, tau, _DAMPING
     if covariance is not None:
-        W = whitener(model, covariance)
+        W = whitening_matrix(model, covariance)
         weighted, b = W @ A, tau @ W.T
         least = _DAMPING / float(np.sqrt(np.mean(np.diagonal(np.asarray(covariance)))))
     if damping is not None:
@@ -371,6 +371,7 @@ def _move_to_world_origin(solution: ExternalWrench, p: Array, start: int = 0) ->
 
 
 def _single_rank(rank: int | Array) -> int:
+    """Return the rank of a single state; raise a ValueError for a batch."""
     if np.ndim(rank):
         raise ValueError(
             "rank: expected the result of a single state, got a batch; select a state "

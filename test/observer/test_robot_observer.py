@@ -104,7 +104,7 @@ def test_why_it_restarts():
         "the observer restarts: no states for 0.255 s, longer than max_gap, 0.2 s",
         "the observer restarts: stamps jumped back by 3.995 s",
     ]
-    assert observer.restarts == 3 and not observer.problem and not observer.settling
+    assert observer.restarts == 3 and not observer.problem and not observer.is_settling
     assert np.isnan(results["external"][30:40]).all()
 
 

@@ -60,7 +60,7 @@ class Observation(RobotObserver):
 
     def adjust(self, values: Mapping[str, Any]) -> None:
         """Set the thresholds and the noise from the parameters."""
-        self.thresholds = thresholds(self.robot, values)
+        self.thresholds = read_thresholds(self.robot, values)
         self._noise = effort_deviations(self.robot, values)
 
     def covariance(self) -> Array:
@@ -68,7 +68,7 @@ class Observation(RobotObserver):
         if self._noise is not None:
             return np.diag(self._noise**2)
         if self.settings.method == "kalman":
-            covariance = self.filter("external").observer.covariance
+            covariance = self.result_filter("external").observer.covariance
             assert covariance is not None
             return covariance
         return np.diag((self.positive_thresholds() / 3.0) ** 2)
@@ -156,7 +156,7 @@ class Observation(RobotObserver):
             self.collision, self._change_stamp = collision, stamp
 
 
-def thresholds(robot: RobotContext, values: Mapping[str, Any]) -> dyn_ros.Thresholds:
+def read_thresholds(robot: RobotContext, values: Mapping[str, Any]) -> dyn_ros.Thresholds:
     """Return the thresholds of the parameters: none for unpublished rows, nor for a moving base."""
     model = robot.model
     defaults = np.where(
@@ -167,15 +167,15 @@ def thresholds(robot: RobotContext, values: Mapping[str, Any]) -> dyn_ros.Thresh
     fixed = np.full(model.nv, NO_THRESHOLD)
     fixed[robot.rows] = defaults[robot.rows]
     settings = ObserverSettings(**ObserverSettings.arguments_in(values))
-    fixed = settings.of_velocities("thresholds_fixed", model, robot.rows, fixed)
+    fixed = settings.velocity_values("thresholds_fixed", model, robot.rows, fixed)
     base_nv = int(model.nvs[0]) if robot.moving_base else 0
     if len(settings.thresholds_fixed) < len(robot.names):
         fixed[:base_nv] = NO_THRESHOLD
     friction = friction_at_rest(model) if settings.friction else 0.0
     return dyn_ros.Thresholds(
         fixed,
-        settings.of_velocities("thresholds_per_speed", model, robot.rows),
-        settings.of_velocities("thresholds_at_rest", model, robot.rows, friction),
+        settings.velocity_values("thresholds_per_speed", model, robot.rows),
+        settings.velocity_values("thresholds_at_rest", model, robot.rows, friction),
     )
 
 
