@@ -129,7 +129,7 @@ def main() -> None:
     options = parser.parse_args()
     from dyn_ros.logs import kernels
 
-    kernels.prepare()
+    kernels.compile_kernels()
     with tempfile.TemporaryDirectory() as folder:
         path = synthetic_mcap(
             Path(folder) / "arm.mcap", JOINT_NAMES, options.count, compression=options.compression

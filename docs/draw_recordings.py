@@ -14,7 +14,7 @@ from pathlib import Path
 from draw_observer import ARM, DAMPING, FRICTION, IMAGES, arm, record
 
 from dyn_ros.command import main as cli
-from dyn_ros.recordings.tables.columns import write
+from dyn_ros.recordings.tables.columns import write_columns
 
 DURATION = 6.0  # s
 
@@ -35,7 +35,7 @@ def draw(path: Path) -> None:
         table |= {f"{signal}.{name}": values[:, k] for k, name in enumerate(model.velocity_names)}
     with tempfile.TemporaryDirectory() as folder:
         recording, robot = Path(folder) / "pushed_arm.parquet", Path(folder) / "arm.urdf"
-        write(recording, table)
+        write_columns(recording, table)
         robot.write_text(with_friction(ARM.read_text()))
         cli.main(
             [

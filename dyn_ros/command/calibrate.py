@@ -62,7 +62,7 @@ def _calibrate(options: argparse.Namespace) -> None:
     """Run the command ``calibrate``."""
     from rich.progress import TimeElapsedColumn
 
-    from ..logs.calibration import calibrate, save
+    from ..logs.calibration import calibrate_recordings, save_calibration
     from ..recordings.formats.sources import find_recordings
     from . import tables
 
@@ -74,7 +74,7 @@ def _calibrate(options: argparse.Namespace) -> None:
         paths = find_recordings(options.recordings)
         arm = recorded.apply_lock_option(options, model, paths)
         arguments.require_gains(options, arm)
-        calibration = calibrate(
+        calibration = calibrate_recordings(
             arm,
             paths,
             CalibrationOptions(
@@ -90,7 +90,7 @@ def _calibrate(options: argparse.Namespace) -> None:
             until=options.until,
             staleness=options.staleness,
         )
-        save(calibration, model.name, options.output)
+        save_calibration(calibration, model.name, options.output)
     print(f"wrote {options.output}")
     _show_calibration(calibration)
 

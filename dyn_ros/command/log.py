@@ -147,13 +147,13 @@ def _log_into_folder(options: argparse.Namespace, out: Path) -> int:
     if options.plot is not None:
         _save_plot(options, log)
     _show_results(log, options.out)
-    return 1 if log.damaged else 0
+    return 1 if log.damaged_recordings else 0
 
 
 def _prepare_log(options: argparse.Namespace, out: Path) -> Log:
     """Check options and recordings as far as possible before the work begins; return the log."""
     from ..logs.log import EFFORT_QUANTITIES, Log, PartWriter, describe_options
-    from ..logs.quantities import require_thresholds, required_overlap, thresholds
+    from ..logs.quantities import contact_thresholds, require_thresholds, required_overlap
     from ..recordings.formats.sources import find_recordings
 
     settings = _read_settings(options)
@@ -173,7 +173,7 @@ def _prepare_log(options: argparse.Namespace, out: Path) -> Log:
         if EFFORT_QUANTITIES & set(quantities):
             arguments.require_gains(options, model)
     if model is not None and "contacts" in quantities:
-        thresholds(model, settings)
+        contact_thresholds(model, settings)
     writer = PartWriter(quantities, settings, options.format, options.rate)
     request = replace(
         recorded.read_options(options, whole_model, paths),
@@ -196,10 +196,10 @@ def _prepare_log(options: argparse.Namespace, out: Path) -> Log:
 
 def _read_settings(options: argparse.Namespace) -> QuantitySettings:
     """Return the settings in ``--thresholds``, replaced by those in other options."""
-    from ..logs.calibration import load
+    from ..logs.calibration import load_settings
     from ..logs.quantities import QuantitySettings
 
-    values = {} if options.thresholds is None else load(options.thresholds)
+    values = {} if options.thresholds is None else load_settings(options.thresholds)
     values |= arguments.settings_in_options(options)
     return QuantitySettings(joints=tuple(options.joints), velocity=options.velocity, **values)
 
@@ -215,7 +215,7 @@ def _run_log(options: argparse.Namespace, log: Log) -> bool:
         workers = open_workers(options.workers, options.scheduler, fork=True)
         try:
             with _show_progress(log) as show:
-                log.run(workers, show)
+                log.compute_parts(workers, show)
         finally:
             workers.close()
             log.remove_temporary_files()
@@ -284,7 +284,7 @@ def _plot_file(text: str) -> Path:
 
 def _save_plot(options: argparse.Namespace, log: Log) -> None:
     """Plot the results of all recordings."""
-    from ..logs.write.plot import plot
+    from ..logs.write.plot import plot_recordings
 
     files = {
         recording.folder.path.name.removeprefix("recording="): sorted(
@@ -295,7 +295,7 @@ def _save_plot(options: argparse.Namespace, log: Log) -> None:
     files = {name: parts for name, parts in files.items() if parts}
     if files:
         with report_errors(options.plot):
-            plot(files, options.plot)
+            plot_recordings(files, options.plot)
         print(f"wrote {options.plot}")
 
 
@@ -324,15 +324,18 @@ def _show_results(log: Log, out: Path | None) -> None:
             f"{example}",
             file=sys.stderr,
         )
-    for damage in log.damaged[:_MAX_LISTED_RECORDINGS]:
+    for damage in log.damaged_recordings[:_MAX_LISTED_RECORDINGS]:
         print(f"{damage.path}: {name_options(str(damage))}", file=sys.stderr)
-    if len(log.damaged) > _MAX_LISTED_RECORDINGS:
-        print(f"and {len(log.damaged) - _MAX_LISTED_RECORDINGS} more recordings", file=sys.stderr)
+    if len(log.damaged_recordings) > _MAX_LISTED_RECORDINGS:
+        print(
+            f"and {len(log.damaged_recordings) - _MAX_LISTED_RECORDINGS} more recordings",
+            file=sys.stderr,
+        )
 
 
 def _result_warnings(log: Log) -> Iterator[str]:
     """Yield reasons why there are no results, or why a quantity is unknown."""
-    if not log.states and log.interval is None and not log.damaged:
+    if not log.states and log.interval is None and not log.damaged_recordings:
         yield "there are no states; the recordings contain no messages of joint states"
     if not log.states and log.interval is not None:
         first, last = (

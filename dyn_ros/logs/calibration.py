@@ -34,9 +34,9 @@ from ..recordings.recording import Recording
 from ..recordings.selection import select_part
 from ..states.joint_states import States
 from .effort_checks import check_constant_efforts, check_effort_units
-from .quantities import independent_joints, observe
+from .quantities import compute_observer_results, independent_joints
 from .quantity_settings import CalibrationOptions, QuantitySettings
-from .velocities import velocity_notes, with_computed_velocities
+from .velocities import compute_missing_velocities, velocity_notes
 
 _MAX_GAIN = 100.0  # 1/s
 # If efforts and velocities are one sample apart, this part of the change of momentum in a sampling
@@ -78,7 +78,7 @@ class Calibration:
     warnings: list[str]
 
 
-def calibrate(
+def calibrate_recordings(
     model: Model, paths: Sequence[Path], options: CalibrationOptions, **read_arguments: Any
 ) -> Calibration:
     """Calibrate thresholds, and check them on stretches that are held out in turn.
@@ -136,7 +136,8 @@ def calibrate(
             "thresholds are for rest only; record motions of all joints"
         )
 
-    def thresholds_from(stretches: Sequence[Undisturbed]) -> CalibratedThresholds:
+    def calibrate_with(stretches: Sequence[Undisturbed]) -> CalibratedThresholds:
+        """Return the thresholds that stretches without contact determine."""
         return calibrate_thresholds(
             np.concatenate([stretch.external for stretch in stretches]),
             np.concatenate([stretch.speed for stretch in stretches]),
@@ -145,22 +146,23 @@ def calibrate(
             friction=friction,
         )
 
-    def alarms_in(
+    def find_alarms(
         stretch: Undisturbed, thresholds: CalibratedThresholds
     ) -> list[tuple[Path, ContactInterval]]:
+        """Return the contacts that thresholds find in a stretch, with the path of its recording."""
         limits = thresholds.of(stretch.speed)
         contacts = find_contact_intervals(
             stretch.time, stretch.external, limits, model.velocity_names
         )
         return [(stretch.path, contact) for contact in contacts]
 
-    thresholds = thresholds_from(undisturbed)
+    thresholds = calibrate_with(undisturbed)
     if settings.velocity is None and any(
         np.isfinite(states.v).any() for _, states in recorded_states
     ):
         with contextlib.suppress(ValueError):  # the filter leaves too little
             no_velocity = dataclasses.replace(settings, velocity=False)
-            without_velocity = thresholds_from(
+            without_velocity = calibrate_with(
                 [
                     _observe_undisturbed(model, path, states, no_velocity)
                     for path, states in recorded_states
@@ -171,13 +173,13 @@ def calibrate(
     for k, stretch in enumerate(stretches):
         training = stretches[:k] + stretches[k + 1 :]
         if dt * sum(len(used.time) for used in training) >= MIN_DURATION:
-            held_out += alarms_in(stretch, thresholds_from(training))
+            held_out += find_alarms(stretch, calibrate_with(training))
             seconds += dt * len(stretch.time)
     return Calibration(
         tuple(model.velocity_names),
         thresholds,
         settings,
-        [alarm for recording in undisturbed for alarm in alarms_in(recording, thresholds)],
+        [alarm for recording in undisturbed for alarm in find_alarms(recording, thresholds)],
         held_out,
         seconds,
         warnings,
@@ -242,8 +244,8 @@ def _observe_undisturbed(
     model: Model, path: Path, states: States, settings: QuantitySettings
 ) -> Undisturbed:
     """Compute the external efforts of states; raise a ValueError if all are unknown."""
-    states_with_velocity = with_computed_velocities(model, states, settings)
-    results = observe(model, states_with_velocity, settings, ["external", "speed"])
+    states_with_velocity = compute_missing_velocities(model, states, settings)
+    results = compute_observer_results(model, states_with_velocity, settings, ["external", "speed"])
     external, speed = results["external"], results["speed"]
     is_valid = np.isfinite(external).all(axis=1)
     if not is_valid.any():
@@ -273,7 +275,7 @@ def _split_stretches(undisturbed: Sequence[Undisturbed]) -> list[Undisturbed]:
 # --- files
 
 
-def save(calibration: Calibration, name: str, path: str | PathLike[str]) -> None:
+def save_calibration(calibration: Calibration, name: str, path: str | PathLike[str]) -> None:
     """Write parameters of the observer node."""
     import yaml
 
@@ -301,7 +303,7 @@ def _round_values(values: Any) -> Any:
     return float(f"{values:.6g}")
 
 
-def load(path: str | PathLike[str]) -> dict[str, Any]:
+def load_settings(path: str | PathLike[str]) -> dict[str, Any]:
     """Return arguments of ``QuantitySettings`` from a file of parameters of the observer node."""
     import yaml
 
@@ -330,12 +332,13 @@ def _flatten_parameters(content: Any) -> dict[str, Any]:
     """Return the parameters of all nodes in a file, by their names with dots."""
     parameters: dict[str, Any] = {}
 
-    def visit(prefix: str, value: Any) -> None:
+    def add_parameters(prefix: str, value: Any) -> None:
+        """Add the parameters below a prefix, which ends with a dot."""
         if isinstance(value, dict):
             for key, inner in value.items():
-                visit("" if key == "ros__parameters" else f"{prefix}{key}.", inner)
+                add_parameters("" if key == "ros__parameters" else f"{prefix}{key}.", inner)
         else:
             parameters[prefix[:-1]] = value
 
-    visit("", content)
+    add_parameters("", content)
     return parameters

@@ -12,7 +12,7 @@ from ..engine.model.model import Model
 from ..identification.motion.numerics import MIN_TRAVEL
 from ..states.joint_states import States
 from .quantities import QuantitySettings, effort_constants, measured_torques
-from .velocities import with_computed_velocities
+from .velocities import compute_missing_velocities
 
 _MAX_CHECKED_STATES = 5000
 _MIN_STATES = 100  # fewer are not checked
@@ -20,7 +20,7 @@ _MIN_STATES = 100  # fewer are not checked
 
 def check_effort_units(model: Model, states: States, settings: QuantitySettings) -> list[str]:
     """Return messages on efforts that cannot be torques in N m or N."""
-    states = with_computed_velocities(model, states, settings)
+    states = compute_missing_velocities(model, states, settings)
     known_rows = np.flatnonzero(np.isfinite(states.v).all(axis=1) & np.isfinite(states.tau).any())
     if not has_single_coordinate(model).all() or len(known_rows) < _MIN_STATES:
         return []

@@ -291,7 +291,7 @@ def identify_parts(
         warnings = _failure_warnings(failures, len(calls))
         progress(1.0, "done")
         return dataclasses.replace(result, warnings=(*result.warnings, *warnings))
-    current_pass = part_sums.first_pass(first_solution, len(calls))
+    current_pass = part_sums.make_first_pass(first_solution, len(calls))
     for n in range(_MAX_PASSES):
         sum_calls = [
             _call_with_loader(
@@ -304,7 +304,7 @@ def identify_parts(
         fit, step = part_sums.fit_total(first_solution, current_pass, total)
         if n + 1 == _MAX_PASSES or not current_pass.requires_next_pass(fit, step, total):
             break
-        current_pass = current_pass.next_pass(fit, step)
+        current_pass = current_pass.make_next_pass(fit, step)
     warnings = _failure_warnings(failures, len(calls))
     result = part_sums.make_total_result(
         first_solution, current_pass, total, fit, step, warnings, time.perf_counter() - start_time
@@ -391,7 +391,7 @@ def _compute_sums(
     samples, rows = load(cutoff, *arguments)
     if not len(rows):
         raise ValueError(_NO_SAMPLES)
-    return current_pass.sums(samples, rows, is_in_first_estimate, recording)
+    return current_pass.sum_part(samples, rows, is_in_first_estimate, recording)
 
 
 def _solve_first_parts(

@@ -11,7 +11,7 @@ from ..states.kernel import COLLECT_MESSAGES
 KERNELS = COLLECT_MESSAGES, DECODE, INDEX_MCAP, INDEX_ROS1, RUNS
 
 
-def prepare() -> None:
-    """Compile all of them, so that worker processes load them from the cache."""
+def compile_kernels() -> None:
+    """Compile `KERNELS`, so that worker processes load them from the cache."""
     for entry in KERNELS:
         load_function(entry)

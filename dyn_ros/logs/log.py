@@ -24,7 +24,7 @@ from ..recordings.recording import Recording, rate_mask
 from ..recordings.selection import open_parts
 from ..states.joint_states import abbreviate_names
 from .effort_checks import check_effort_units
-from .quantities import VELOCITY_QUANTITIES, QuantitySettings, compute
+from .quantities import VELOCITY_QUANTITIES, QuantitySettings, compute_quantities
 from .run.jobs import Jobs, StageProgress, Workers
 from .run.local_workers import Call
 from .velocities import computed_velocity_mask, velocity_notes
@@ -68,7 +68,7 @@ class PartWriter:
         model = planned.model
         if model is None:
             raise ValueError("the recording contains no robot description; pass --robot FILE.urdf")
-        table = compute(
+        table = compute_quantities(
             model,
             part.states,
             part.leading_count,
@@ -83,9 +83,9 @@ class PartWriter:
         if len(table):
             with _report_write_errors(file):
                 if self.kind == "parquet":
-                    parquet.write(table, file)
+                    parquet.write_parquet(table, file)
                 else:
-                    bag.write(table, file)
+                    bag.write_mcap(table, file)
         rejected = {reason: [note.messages, note.example] for reason, note in part.rejected.items()}
         return {
             "file": file.name if len(table) else None,
@@ -98,7 +98,7 @@ class PartWriter:
                 *_unknown_signal_notes(model, part, table, self),
                 *(self._signal_notes(model, part) if planned.number == 0 else ()),
             ],
-            "summary": Summary.of(table).to_dict(),
+            "summary": Summary.of_table(table).to_dict(),
             "contacts": contacts,
         }
 
@@ -194,7 +194,7 @@ class Log:
         self._read_options, self._writer, self._overwrite = read_options, writer, overwrite
         self._out = out
         self.recordings = [
-            LoggedRecording(path, ResultFolder(folder, RecordingStat.of(path), options))
+            LoggedRecording(path, ResultFolder(folder, RecordingStat.of_path(path), options))
             for path, folder in zip(paths, result_folders(paths, out, writer.kind))
         ]
         self.messages = self.states = 0
@@ -211,7 +211,7 @@ class Log:
             path: merge_contact_intervals(contacts) for path, contacts in self._contacts.items()
         }
 
-    def run(self, workers: Workers, progress: StageProgress) -> None:
+    def compute_parts(self, workers: Workers, progress: StageProgress) -> None:
         """Compute all parts that are not finished.
 
         Raise a ValueError if the folder contains results of other options, or another process
@@ -220,19 +220,19 @@ class Log:
         with ExitStack() as stack:
             with _report_write_errors():
                 stack.enter_context(lock_folder(self._out))
-            self._run(workers, progress)
+            self._compute_parts(workers, progress)
 
     def remove_temporary_files(self) -> None:
         """Remove incomplete files of workers that were killed."""
         for recording in self.recordings:
             recording.folder.remove_temporary_files()
 
-    def _run(self, workers: Workers, progress: StageProgress) -> None:
+    def _compute_parts(self, workers: Workers, progress: StageProgress) -> None:
         """Compute all unfinished parts in workers, and store their reports."""
         jobs = Jobs(
             workers,
             partial(open_parts, self._read_options),
-            self._calls,
+            self._make_part_calls,
             [recording.path for recording in self.recordings],
             [float(recording.folder.recording.size) for recording in self.recordings],
             progress=progress,
@@ -257,7 +257,9 @@ class Log:
                 with _report_write_errors():
                     bag.write_metadata(recording.folder.path)
 
-    def _calls(self, index: int, prepared: tuple[Source, list[Part]]) -> tuple[list[Call], float]:
+    def _make_part_calls(
+        self, index: int, prepared: tuple[Source, list[Part]]
+    ) -> tuple[list[Call], float]:
         """Return calls for the parts that are not finished, and the size of the finished ones."""
         source, parts = prepared
         recording = self.recordings[index]
@@ -299,7 +301,7 @@ class Log:
         )
 
     @property
-    def damaged(self) -> list[LoggedRecording]:
+    def damaged_recordings(self) -> list[LoggedRecording]:
         """The recordings that could not be read or computed completely."""
         return [recording for recording in self.recordings if recording.problems]
 

@@ -132,9 +132,9 @@ def map(
     2000
     """
     paths = find_recordings(recordings)
-    rate_mask(np.zeros(0, np.int64), rate)
+    rate_mask(np.zeros(0, np.int64), rate)  # raises a ValueError for a rate that is not valid
     _require_sendable(function, reduce, scheduler)
-    request = ReadOptions(
+    read_options = ReadOptions(
         robot=load_robot(robot, root_joint),
         odometry=odometry,
         since=since,
@@ -148,12 +148,12 @@ def map(
     start_workers = functools.partial(open_workers, workers, scheduler, retries)
     make_jobs = functools.partial(
         Jobs,
-        plan=functools.partial(open_parts, request),
-        calls=functools.partial(
-            _calls_of_parts, functools.partial(_call_with_part, function, rate)
+        plan_recording=functools.partial(open_parts, read_options),
+        make_part_calls=functools.partial(
+            _make_part_calls, functools.partial(_call_with_part, function, rate)
         ),
         recordings=paths,
-        sizes=[float(RecordingStat.of(path).size) for path in paths],
+        sizes=[float(RecordingStat.of_path(path).size) for path in paths],
         progress=progress,
     )
     return (
@@ -178,7 +178,7 @@ def open_workers(
         return ClusterWorkers(scheduler)
     if workers is not None and workers < 1:
         raise ValueError(f"workers: expected at least 1, got {workers!r}")
-    kernels.prepare()
+    kernels.compile_kernels()
     return LocalWorkers(workers or processor_count(), retries, fork)
 
 
@@ -210,10 +210,10 @@ def _iterate_results(
 ) -> Iterator[Result]:
     """Yield the result of each part as soon as it is done."""
     with closing(start_workers()) as workers:
-        yield from _results_of(make_jobs(workers), paths)
+        yield from _iterate_part_results(make_jobs(workers), paths)
 
 
-def _results_of(jobs: Jobs, paths: Sequence[Path]) -> Iterator[Result]:
+def _iterate_part_results(jobs: Jobs, paths: Sequence[Path]) -> Iterator[Result]:
     """Yield the results of parts, and of recordings that cannot be read."""
     for call, value, failure in jobs:
         if failure is not None or call.number is not None:
@@ -233,7 +233,9 @@ def _reduce_values(
     """Return the combined value of all parts; warn of parts that failed."""
     with closing(start_workers()) as workers:
         jobs = make_jobs(workers)
-        failed = [result for result in _results_of(jobs, paths) if result.error is not None]
+        failed = [
+            result for result in _iterate_part_results(jobs, paths) if result.error is not None
+        ]
         if not jobs.total:
             reason = f": {failed[0].path}: {failed[0].error}" if failed else ""
             raise ValueError(f"recordings: there is no value to combine{reason}")
@@ -248,7 +250,7 @@ def _reduce_values(
         return jobs.total[0]
 
 
-def _calls_of_parts(
+def _make_part_calls(
     function: Callable[..., Any], index: int, prepared: tuple[Source, list[Part]]
 ) -> tuple[list[Call], float]:
     """Return a call for each part, and 0, the size of parts that need no work, for `Jobs`."""

@@ -26,9 +26,9 @@ class Sums(NamedTuple):
     """Contributions of parts to the estimate; ``equation_sums.add_sums`` adds them."""
 
     equations: Equations  # without the excess contribution of outliers
-    outliers: int  # number of residuals that are outliers
-    rows: int  # number of residuals
-    size: int  # number of samples
+    outlier_count: int  # residuals that are outliers
+    residual_count: int
+    sample_count: int
     squares: Array  # see ``sum_squares``; only of parts that are not in the first estimate
     stretches: Stretches
 
@@ -39,14 +39,17 @@ class Pass(NamedTuple):
     estimator: Estimator
     conditions: Conditions
     fit: Fit  # the first estimate
-    estimate: Array  # (p,), parameters whose residuals decide which samples are outliers
+    parameters: Array  # (p,), whose residuals decide which samples are outliers
     constants: Array  # (nv,), constants of the motors
-    stretches: int  # number of stretches of each part
+    stretch_count: int  # stretches of each part
 
-    def sums(
+    def sum_part(
         self, samples: Samples, rows: np.ndarray, is_in_first_estimate: bool, recording: int
     ) -> Sums:
-        """Return the contribution of rows of a recording, whose index is ``recording``."""
+        """Return the contribution of a part of the recording with the index ``recording``.
+
+        ``rows`` are those of the samples that belong to the part, without its surroundings.
+        """
         estimator, fit = self.estimator, self.fit
         samples = dataclasses.replace(
             samples,
@@ -55,7 +58,7 @@ class Pass(NamedTuple):
         part = TorqueEquations(estimator.unknowns, samples, rows.astype(np.int32), self.conditions)
         equations, outliers, count = part.sums(), 0, 0
         if estimator.huber is not None:
-            excess, outliers, count = part.outlier_excess(self.estimate, fit.limit)
+            excess, outliers, count = part.outlier_excess(self.parameters, fit.limit)
             equations = equations.minus(excess)
         squares = np.zeros((2, 3, len(fit.limit)))
         models = estimator.reference.described, fit.parameters
@@ -65,10 +68,10 @@ class Pass(NamedTuple):
             squares += sum_squares(torques)
         stretches = estimator.stretch_sums(
             part,
-            self.estimate,
+            self.parameters,
             fit,
-            np.linspace(0, len(rows), self.stretches + 1).astype(int),
-            np.full(self.stretches, recording),
+            np.linspace(0, len(rows), self.stretch_count + 1).astype(int),
+            np.full(self.stretch_count, recording),
         )
         return Sums(equations, outliers, count, len(rows), squares, stretches)
 
@@ -80,41 +83,44 @@ class Pass(NamedTuple):
         """
         estimate = fit.estimate
         deviation = np.sqrt(np.maximum(np.diag(estimate.inverse), 1e-300))
-        change = np.abs(estimate.parameters - self.estimate)[self.estimator.base.independent]
+        change = np.abs(estimate.parameters - self.parameters)[self.estimator.base.independent]
         change /= deviation
         return bool(
-            total.outliers * change.max(initial=0.0) > _MAX_ERROR * max(total.rows, 1)
+            total.outlier_count * change.max(initial=0.0)
+            > _MAX_ERROR * max(total.residual_count, 1)
             or np.abs(step).max(initial=0.0) > MIN_LOG_STEP
         )
 
-    def next_pass(self, fit: Fit, step: Array) -> Pass:
+    def make_next_pass(self, fit: Fit, step: Array) -> Pass:
         """Return the pass after a fit, and a step of the logarithms of friction's terms (m,)."""
         return self._replace(
-            estimate=fit.estimate.parameters,
+            parameters=fit.estimate.parameters,
             conditions=self.conditions._replace(terms=self.conditions.terms.after_step(step)),
         )
 
 
-def first_pass(first: Solution, count: int) -> Pass:
-    """Return the pass after a first estimate, for that many parts."""
-    fit = first.fit
+def make_first_pass(first_solution: Solution, part_count: int) -> Pass:
+    """Return the pass after a first estimate, for a number of parts."""
+    fit = first_solution.fit
     return Pass(
-        first.estimator,
-        first.equations.conditions,
+        first_solution.estimator,
+        first_solution.equations.conditions,
         fit,
         fit.estimate.parameters,
-        first.constants,
-        1 + STRETCH_COUNT // count,
+        first_solution.constants,
+        1 + STRETCH_COUNT // part_count,
     )
 
 
-def fit_total(first: Solution, current_pass: Pass, total: Sums) -> tuple[Fit, Array]:
+def fit_total(first_solution: Solution, current_pass: Pass, total: Sums) -> tuple[Fit, Array]:
     """Return the fit from the sums of all parts, and the step of friction's terms (m,)."""
-    estimator, first_fit = first.estimator, first.fit
+    estimator, first_fit = first_solution.estimator, first_solution.fit
     noise = estimator.noise if estimator.huber is None else first_fit.estimate.noise
     estimate = estimator.estimate_base_parameters(total.equations, noise, first_fit.correlation)
     shift, independent = first_fit.shift.copy(), estimator.base.independent
-    moved = total.stretches.after_change((estimate.parameters - current_pass.estimate)[independent])
+    moved = total.stretches.after_change(
+        (estimate.parameters - current_pass.parameters)[independent]
+    )
     change, step = estimator.newton_step(moved, current_pass.conditions.terms)
     if len(step):
         shift[independent] += change
@@ -122,7 +128,7 @@ def fit_total(first: Solution, current_pass: Pass, total: Sums) -> tuple[Fit, Ar
         total.equations,
         estimate,
         shift,
-        total.outliers / max(total.rows, 1),
+        total.outlier_count / max(total.residual_count, 1),
         first_fit.correlations,
         first_fit.limit,
         first_fit.parameters,
@@ -130,7 +136,7 @@ def fit_total(first: Solution, current_pass: Pass, total: Sums) -> tuple[Fit, Ar
 
 
 def make_total_result(
-    first: Solution,
+    first_solution: Solution,
     current_pass: Pass,
     total: Sums,
     fit: Fit,
@@ -138,16 +144,22 @@ def make_total_result(
     warnings: Sequence[str],
     seconds: float,
 ) -> Identification:
-    """Return the result of all parts; ``warnings`` are added to the first estimate's."""
-    estimator, joints = first.estimator, first.joints
+    """Return the result of all parts; ``warnings`` are added to the first estimate's.
+
+    Changes the conditions of the equations of ``first_solution``. ``seconds`` is the duration of
+    the identification.
+    """
+    estimator, joints = first_solution.estimator, first_solution.joints
     if total.squares[1, 0].any():
         joints = joint_results(
             estimator.unknowns.model, total.squares, np.array([joint.noise for joint in joints])
         )
-    change = (fit.estimate.parameters - current_pass.estimate)[estimator.base.independent]
-    spread, count = estimator.stretch_covariance(
+    change = (fit.estimate.parameters - current_pass.parameters)[estimator.base.independent]
+    covariance, stretch_count = estimator.stretch_covariance(
         total.stretches.after_change(np.append(change, step)), fit.estimate
     )
-    first.equations.conditions = current_pass.next_pass(fit, step).conditions
-    final = first._replace(fit=fit, joints=joints, warnings=(*first.warnings, *warnings))
-    return final.to_identification(spread, count, total.size, seconds)
+    first_solution.equations.conditions = current_pass.make_next_pass(fit, step).conditions
+    final = first_solution._replace(
+        fit=fit, joints=joints, warnings=(*first_solution.warnings, *warnings)
+    )
+    return final.to_identification(covariance, stretch_count, total.sample_count, seconds)

@@ -28,7 +28,7 @@ from ..observer.robot_observer import RobotObserver, split_runs
 from ..observer.thresholds import Thresholds
 from ..states.joint_states import States, joint_rows
 from .quantity_settings import QuantitySettings as QuantitySettings
-from .velocities import MIN_RUN_LENGTH, with_computed_velocities
+from .velocities import MIN_RUN_LENGTH, compute_missing_velocities
 from .write import quantity_table
 from .write.quantity_table import Table
 
@@ -94,25 +94,26 @@ def required_overlap(
     return before + after if may_differentiate else max(before, after), after
 
 
-def compute(
+def compute_quantities(
     model: Model,
     states: States,
-    warm: int,
+    leading_count: int,
     quantities: Sequence[str],
     settings: QuantitySettings | None = None,
-    after: int = 0,
+    trailing_count: int = 0,
 ) -> Table:
     """Compute quantities of states, which are in the order in which they were recorded.
 
-    The table does not contain the first ``warm`` and the last ``after`` states, on which the
-    quantities of the others depend, see ``required_overlap``.
+    The table does not contain the first ``leading_count`` and the last ``trailing_count`` states,
+    on which the quantities of the others depend, see ``required_overlap``. ``quantities`` are names
+    of ``quantity_table``; raise a ValueError for others, or for settings of another robot.
     """
     settings = settings or QuantitySettings()
     quantities = quantity_table.ordered_quantities(quantities)
-    table_rows = slice(warm, len(states.stamp) - after)
+    table_rows = slice(leading_count, len(states.stamp) - trailing_count)
     recorded_v = states.v[table_rows]
     if VELOCITY_QUANTITIES & set(quantities):
-        states = with_computed_velocities(model, states, settings)
+        states = compute_missing_velocities(model, states, settings)
     builder = _TableBuilder(model, states, table_rows, settings, recorded_v)
     builder.add("time", 1e-9 * builder.stamp, "s")
     builder.add("stamp", builder.stamp, "ns")
@@ -122,7 +123,7 @@ def compute(
     results = dict.fromkeys(
         result for name in quantities for result in _OBSERVER_RESULTS_BY_QUANTITY.get(name, ())
     )
-    observed = observe(model, states, settings, results)
+    observed = compute_observer_results(model, states, settings, results)
     for name in quantities:
         if name == "contacts":
             builder.contacts(observed["external"][table_rows], observed["speed"][table_rows])
@@ -212,7 +213,7 @@ class _TableBuilder:
 
     def contacts(self, external: Array, speed: Array) -> None:
         """Add external efforts relative to their thresholds; find when they exceed them."""
-        limits = thresholds(self._model, self._settings).of(speed)
+        limits = contact_thresholds(self._model, self._settings).of(speed)
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = external / limits
         for name, row in self.rows.items():
@@ -293,6 +294,7 @@ class _TableBuilder:
             self.add(f"locked_inertia.{name}", numbers, "kg m2")
 
     def _add_vector(self, name: str, numbers: Any, unit: str) -> None:
+        """Add columns for the x, y and z of vectors, (3, n)."""
         for axis, values in zip(quantity_table.AXES, numbers):
             self.add(f"{name}.{axis}", values, unit)
 
@@ -325,7 +327,7 @@ def complete_state_mask(states: States, max_gap: float) -> NDArray[np.bool_]:
     return is_complete
 
 
-def observe(
+def compute_observer_results(
     model: Model, states: States, settings: QuantitySettings, results: Collection[str]
 ) -> dict[str, Array]:
     """Return results of the observer for each state by name, as its node publishes them.
@@ -349,8 +351,11 @@ def independent_joints(model: Model) -> tuple[str, ...]:
     return tuple(independent_joint_indices(model))
 
 
-def thresholds(model: Model, settings: QuantitySettings) -> Thresholds:
-    """Return the thresholds of contacts, for all velocities of the model."""
+def contact_thresholds(model: Model, settings: QuantitySettings) -> Thresholds:
+    """Return the thresholds of contacts in the settings, for all velocities of the model.
+
+    Raise a ValueError if there are none, or they are of another robot.
+    """
     require_thresholds(settings)
     joints = independent_joints(model)
     if settings.calibrated not in ((), joints):

@@ -177,6 +177,7 @@ class GeneralizedUfunc:
 
 
 def _as_tuple(result: Any) -> tuple[Any, ...]:
+    """Return one or several results as a plain tuple."""
     return tuple(result) if isinstance(result, tuple) else (result,)
 
 

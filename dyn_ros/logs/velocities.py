@@ -22,8 +22,8 @@ MIN_RUN_LENGTH = 4  # states; shorter runs are not differentiated
 _MAX_CHECKED_STATES = 20000
 
 
-def with_computed_velocities(model: Model, states: States, settings: QuantitySettings) -> States:
-    """Return the states with velocities computed from the positions, as the settings require.
+def compute_missing_velocities(model: Model, states: States, settings: QuantitySettings) -> States:
+    """Return states with velocities computed from the positions, where the settings require it.
 
     Computed velocities are NaN near the ends of a run, where the filter has not settled. Joints
     with several coordinates keep their velocities.

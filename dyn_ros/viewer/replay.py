@@ -26,7 +26,12 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.model import RootJoint
 from ..logs.kernels import KERNELS
-from ..logs.quantities import QuantitySettings, compute, measured_torques, required_overlap
+from ..logs.quantities import (
+    QuantitySettings,
+    compute_quantities,
+    measured_torques,
+    required_overlap,
+)
 from ..recordings.formats.sources import find_robot_description, open_source
 from ..recordings.formats.spans import Source
 from ..recordings.options import ReadOptions
@@ -213,7 +218,7 @@ class Loader:
         torques = {"effort": states.tau}
         if self._is_compiled:
             torques["effort"] = measured_torques(model, states.q, states.tau)
-            table = compute(
+            table = compute_quantities(
                 model,
                 part.states,
                 part.leading_count,

@@ -15,7 +15,7 @@ pytest.importorskip("pyarrow", reason="pyarrow is not installed: run `make test`
 import dyn_ros
 from dyn_ros.command import main as cli
 from dyn_ros.engine.model.write import write_urdf
-from dyn_ros.logs.calibration import load as load_settings
+from dyn_ros.logs.calibration import load_settings
 from dyn_ros.observer.contact_intervals import (
     ContactInterval,
     find_contact_intervals,

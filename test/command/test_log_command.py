@@ -122,7 +122,7 @@ def test_parts_have_no_seam(bag, tmp_path):
     assert (
         run(bag, "--robot", ARM, "--compute", "residual", "--out", tmp_path, "--workers", "1") == 0
     )
-    from dyn_ros.logs.quantities import compute
+    from dyn_ros.logs.quantities import compute_quantities
     from dyn_ros.recordings.formats.sources import open_source
     from dyn_ros.recordings.options import ReadOptions
     from dyn_ros.recordings.part import read_part
@@ -132,7 +132,7 @@ def test_parts_have_no_seam(bag, tmp_path):
     recording = read_part(
         divide_part(select_part(open_source(bag), ReadOptions(MODEL)), float("inf"))[0]
     )
-    expected = compute(MODEL, recording.states, 0, ("residual",)).columns
+    expected = compute_quantities(MODEL, recording.states, 0, ("residual",)).columns
     for name in [f"residual.{name}" for name in MODEL.velocity_names]:
         residual = np.concatenate([part[name] for part in numbers(tmp_path / "recording=run")])
         np.testing.assert_allclose(residual, expected[name], rtol=0.0, atol=1e-12)

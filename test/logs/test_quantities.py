@@ -13,8 +13,8 @@ from logs.states import ARM7, START, States, model_of, moving
 import dyn_ros
 from dyn_ros.logs.quantities import (
     QuantitySettings,
-    compute,
-    observe,
+    compute_observer_results,
+    compute_quantities,
     required_overlap,
     select_joints,
 )
@@ -168,10 +168,10 @@ def test_observer_as_the_node(settings):
     robot, rng = make_context(), np.random.default_rng(1)
     planned = with_faults(moving(robot.model, 3.0, jitter=0.2), rng)
     states, residual, external = run_node(robot, settings, messages_of(planned, robot.names, rng))
-    results = observe(robot.model, states, settings, ["residual", "external"])
+    results = compute_observer_results(robot.model, states, settings, ["residual", "external"])
     assert_agree(results["residual"], residual)
     assert_agree(results["external"], external)
-    table = compute(robot.model, states, 0, ["residual"], settings)
+    table = compute_quantities(robot.model, states, 0, ["residual"], settings)
     assert list(table.columns)[2:] == [f"residual.{name}" for name in robot.names]
     assert (
         np.stack(list(table.columns.values())[2:], axis=1)[100:] == results["residual"][100:]
@@ -185,7 +185,9 @@ def test_efforts_and_velocities_that_cannot_be_measurements():
     states, residual, external = run_node(
         robot, QuantitySettings(), messages_of(planned, robot.names, rng, faults=False)
     )
-    results = observe(robot.model, states, QuantitySettings(), ["residual", "external"])
+    results = compute_observer_results(
+        robot.model, states, QuantitySettings(), ["residual", "external"]
+    )
     assert_agree(results["residual"], residual)
     assert_agree(results["external"], external)
     assert np.nanmax(np.abs(external)) < 1e3
@@ -203,7 +205,7 @@ def test_parts_of_a_recording_as_the_node(publishers, size, tmp_path):
     from dyn_ros.recordings.options import ReadOptions
     from dyn_ros.recordings.part import read_part
     from dyn_ros.recordings.plan import divide_part
-    from dyn_ros.recordings.selection import select as select_topics
+    from dyn_ros.recordings.selection import select_part
 
     robot, rng, settings = (
         make_context(),
@@ -229,14 +231,14 @@ def test_parts_of_a_recording_as_the_node(publishers, size, tmp_path):
     states, residual, external = run_node(robot, settings, messages)
 
     quantities = ["gravity", "residual", "external"]
-    chosen = select_topics(open_source(path), ReadOptions(robot.model))
+    chosen = select_part(open_source(path), ReadOptions(robot.model))
     parts = divide_part(chosen, size, required_overlap(quantities, settings))
     assert len(parts) >= 4 or size == math.inf
     tables = []
     for planned in parts:
         part = read_part(planned)
         tables.append(
-            compute(
+            compute_quantities(
                 robot.model,
                 part.states,
                 part.leading_count,
@@ -269,7 +271,9 @@ def test_joints_of_two_publishers_one_of_which_lags():
 
     states, residual, external = run_node(robot, QuantitySettings(), messages())
     assert states.behind.max() > 200_000_000
-    results = observe(robot.model, states, QuantitySettings(), ["residual", "external"])
+    results = compute_observer_results(
+        robot.model, states, QuantitySettings(), ["residual", "external"]
+    )
     assert_agree(results["residual"], residual)
     assert_agree(results["external"], external)
 
@@ -286,7 +290,7 @@ def test_a_base_that_moves():
 
     for settings in (QuantitySettings(), QuantitySettings(effort_delay=0.005)):
         states, residual, external = run_node(robot, settings, messages())
-        results = observe(robot.model, states, settings, ["residual", "external"])
+        results = compute_observer_results(robot.model, states, settings, ["residual", "external"])
         assert_agree(results["residual"], residual)
         assert_agree(results["external"], external)
         robot = make_context(root_joint="floating")
@@ -302,7 +306,9 @@ def test_terms_and_the_whole_robot_as_the_nodes():
         robot = make_context(root_joint=root_joint)
         states = moving(robot.model, 0.5)
         states.v[7] = np.nan
-        table = compute(robot.model, states, 0, ["gravity", "nle", "centroidal", "energy"])
+        table = compute_quantities(
+            robot.model, states, 0, ["gravity", "nle", "centroidal", "energy"]
+        )
         reads = "g", "nle", "com", "Ig", "hg", "kinetic_energy", "potential_energy"
         for k in [0, 7, *range(20, 500, 37)]:
             has_velocity = k != 7
@@ -353,7 +359,7 @@ def test_torque_is_the_inverse_dynamics_of_the_motion():
     phase = 1.5 * np.arange(1, 8) ** 0.5
     a = -0.4 * phase**2 * np.sin(phase * 1e-9 * (states.stamp - START)[:, None])
     expected = dyn_ros.rnea(model, dyn_ros.Data(model), states.q, states.v, a)
-    table = compute(model, states, 0, ["torque"])
+    table = compute_quantities(model, states, 0, ["torque"])
     torque = np.stack(list(table.columns.values())[2:], axis=1)
     assert np.isnan(torque[:200]).all() and np.isnan(torque[-200:]).all()
     assert not np.isnan(torque[201:-201]).any()
@@ -364,10 +370,10 @@ def test_torque_is_unknown_near_gaps():
     model = model_of()
     states = moving(model, 3.0)
     states.stamp[1500:] += 1_000_000_000
-    torque = compute(model, states, 0, ["torque"]).columns["torque.elbow_pitch"]
+    torque = compute_quantities(model, states, 0, ["torque"]).columns["torque.elbow_pitch"]
     assert np.isnan(torque[1300:1700]).all()
     assert np.isfinite(torque[201:1299]).all() and np.isfinite(torque[1701:2799]).all()
-    short = compute(model, states.rows(slice(0, 300)), 0, ["torque"])
+    short = compute_quantities(model, states.rows(slice(0, 300)), 0, ["torque"])
     assert np.isnan(short.columns["torque.elbow_pitch"]).all()
 
 
@@ -385,12 +391,12 @@ def test_a_part_gives_the_numbers_of_the_whole(settings, delay, quantities):
     model.drives = model.drives.with_values(delay=delay)
     settings = dataclasses.replace(settings, thresholds_fixed=(2.0,))
     states = moving(model, 8.0, jitter=0.3)
-    table = compute(model, states, 0, quantities, settings)
+    table = compute_quantities(model, states, 0, quantities, settings)
     before, after = required_overlap(quantities, settings, model)
     start, stop = 3000, 5000
     warm = start - np.searchsorted(states.stamp, states.stamp[start] - round(before * 1e9))
     after_count = np.searchsorted(states.stamp, states.stamp[stop] + round(after * 1e9)) - stop
-    part = compute(
+    part = compute_quantities(
         model,
         states.rows(slice(start - warm, stop + after_count)),
         warm,
@@ -410,7 +416,7 @@ def test_power_and_state():
     model = model_of()
     states = moving(model, 0.1)
     states.tau[3, 2] = np.nan
-    columns = compute(
+    columns = compute_quantities(
         model, states, 0, ["power", "state"], QuantitySettings(effort_constant=(2.0,))
     ).columns
     name = model.velocity_names[1]
@@ -427,9 +433,11 @@ def test_selected_joints():
     model = model_of()
     states = moving(model, 1.0)
     joints = model.joint_names[4], model.joint_names[1]
-    table = compute(model, states, 0, ["state", "residual"], QuantitySettings(joints=joints))
+    table = compute_quantities(
+        model, states, 0, ["state", "residual"], QuantitySettings(joints=joints)
+    )
     assert table.names == list(joints)
-    all_joints = compute(model, states, 0, ["residual"])
+    all_joints = compute_quantities(model, states, 0, ["residual"])
     assert np.array_equal(
         table.columns[f"residual.{joints[0]}"],
         all_joints.columns[f"residual.{joints[0]}"],
@@ -437,14 +445,18 @@ def test_selected_joints():
     )
     gains = QuantitySettings(joints=joints, joint_gains=(50.0, 60.0))
     assert np.isfinite(
-        compute(model, states, 0, ["external"], gains).columns[f"external.{joints[1]}"][-1]
+        compute_quantities(model, states, 0, ["external"], gains).columns[f"external.{joints[1]}"][
+            -1
+        ]
     )
 
 
 def test_no_states():
     model = model_of()
     states = moving(model, 0.1).rows(slice(0, 0))
-    table = compute(model, states, 0, QUANTITIES, QuantitySettings(thresholds_fixed=(2.0,)))
+    table = compute_quantities(
+        model, states, 0, QUANTITIES, QuantitySettings(thresholds_fixed=(2.0,))
+    )
     assert len(table) == 0
     assert all(len(column) == 0 for column in table.columns.values())
     assert set(table.units) == set(table.columns)
@@ -483,11 +495,13 @@ def test_settings_that_do_not_fit():
     model = model_of()
     states = moving(model, 0.1)
     with pytest.raises(ValueError, match="expected some of state, gravity.*got 'grav'"):
-        compute(model, states, 0, ["grav"])
+        compute_quantities(model, states, 0, ["grav"])
     with pytest.raises(ValueError, match="got none"):
-        compute(model, states, 0, [])
+        compute_quantities(model, states, 0, [])
     with pytest.raises(ValueError, match="effort_constant: expected one number, or 7"):
-        compute(model, states, 0, ["residual"], QuantitySettings(effort_constant=(1.0, 2.0)))
+        compute_quantities(
+            model, states, 0, ["residual"], QuantitySettings(effort_constant=(1.0, 2.0))
+        )
     with pytest.raises(ValueError, match="joints: 'nose' is no joint of the robot; available: "):
         select_joints(model, ["nose"])
     with pytest.raises(ValueError, match="each name once"):
@@ -514,8 +528,8 @@ def test_efforts_in_the_units_of_drives():
     effort = (torque - compensated * dyn_ros.generalized_gravity(model, data, states.q)) / gain
     delayed = states._replace(tau=np.vstack([effort[:3], effort[:-3]]))
     quantities = ["residual", "external", "torque", "power", "state"]
-    expected = compute(clean, states, 0, quantities)
-    result = compute(model, delayed, 0, quantities)
+    expected = compute_quantities(clean, states, 0, quantities)
+    result = compute_quantities(model, delayed, 0, quantities)
     for name in clean.velocity_names:
         np.testing.assert_allclose(
             result.columns[f"torque.{name}"], expected.columns[f"torque.{name}"]

@@ -162,7 +162,7 @@ def test_any_time_of_it_is_shown(play, arm, small_parts):
 
 
 def test_residuals_are_those_of_the_log_command(play, arm, small_parts):
-    from dyn_ros.logs.quantities import QuantitySettings, compute
+    from dyn_ros.logs.quantities import QuantitySettings, compute_quantities
     from dyn_ros.recordings.options import ReadOptions
     from dyn_ros.recordings.part import read_part
     from dyn_ros.recordings.plan import divide_part
@@ -172,7 +172,9 @@ def test_residuals_are_those_of_the_log_command(play, arm, small_parts):
     chosen = select_part(replay.open_source(arm), ReadOptions(player.recording.model))
     (whole,) = divide_part(chosen, np.inf)
     part = read_part(whole)
-    table = compute(player.recording.model, part.states, 0, replay.QUANTITIES, QuantitySettings())
+    table = compute_quantities(
+        player.recording.model, part.states, 0, replay.QUANTITIES, QuantitySettings()
+    )
     for seconds in (2.0, 75.0):
         player.seek(seconds)
         _, row, _ = player.replay._find_state(player.replay._now)

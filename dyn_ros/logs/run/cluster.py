@@ -95,7 +95,7 @@ class ClusterWorkers:
             if future.status in _LOST_STATUSES:
                 raise asyncio.CancelledError
             if future.status == "error":
-                failure = _to_failure(future.exception())
+                failure = _make_failure(future.exception())
         return call, future, failure
 
     def combine(self, reduce: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:
@@ -121,7 +121,7 @@ class ClusterWorkers:
             raise RuntimeError(f"reduce: {error}") from None
         except Exception as error:
             raise ConnectionError(
-                f"a value was lost with its worker: {_to_failure(error)}; run the same again"
+                f"a value was lost with its worker: {_make_failure(error)}; run the same again"
             ) from error
 
     def close(self) -> None:
@@ -136,7 +136,7 @@ def _reduce_values(reduce: Callable[[Any, Any], Any], *values: Any) -> Any:
     return functools.reduce(reduce, values)
 
 
-def _to_failure(error: BaseException) -> Failure:
+def _make_failure(error: BaseException) -> Failure:
     """Return the failure of an exception of a task."""
     if type(error).__name__ == "KilledWorker":
         return Failure(
@@ -144,4 +144,4 @@ def _to_failure(error: BaseException) -> Failure:
             "the workers that worked on it died, one after the other; they ran "
             "out of memory, or the file crashes a library",
         )
-    return Failure.of(error)
+    return Failure.of_exception(error)

@@ -44,15 +44,15 @@ def run_calls(workers: Workers, *queues: deque[Call]) -> Iterator[tuple[Call, An
 class Jobs:
     """An iterator that plans recordings and processes their parts.
 
-    It yields each call as soon as it is done, including calls of ``plan``, with its value or its
-    failure. The value is None if the call failed or values are combined.
+    It yields each call as soon as it is done, including calls of ``plan_recording``, with its value
+    or its failure. The value is None if the call failed or values are combined.
 
     Parameters
     ----------
     workers : Workers
-    plan : callable
-        Called in a worker with a recording; returns what ``calls`` requires.
-    calls : callable
+    plan_recording : callable
+        Called in a worker with a recording; returns its plan, which ``make_part_calls`` requires.
+    make_part_calls : callable
         Called in this process with the index of a recording and its plan. Returns the calls for its
         parts, and the size of the parts that need no work. Its exceptions end the iteration.
     recordings : sequence
@@ -68,19 +68,20 @@ class Jobs:
     def __init__(
         self,
         workers: Workers,
-        plan: Callable[[Any], Any],
-        calls: Callable[[int, Any], tuple[list[Call], float]],
+        plan_recording: Callable[[Any], Any],
+        make_part_calls: Callable[[int, Any], tuple[list[Call], float]],
         recordings: Sequence[Any],
         sizes: Sequence[float],
         *,
         reduce: Callable[[Any, Any], Any] | None = None,
         progress: StageProgress | None = None,
     ) -> None:
-        self._workers, self._calls, self._reduce = workers, calls, reduce
+        self._workers, self._make_part_calls, self._reduce = workers, make_part_calls, reduce
         self._recordings, self._sizes = recordings, sizes
         self._progress = progress or (lambda fraction, name: None)
         self._plans = deque(
-            Call(plan, (recording,), recording=index) for index, recording in enumerate(recordings)
+            Call(plan_recording, (recording,), recording=index)
+            for index, recording in enumerate(recordings)
         )
         self._parts: deque[Call] = deque()
         self._unfinished_parts: dict[int, int] = {}  # index of recording: count
@@ -101,9 +102,9 @@ class Jobs:
             yield call, value, failure
         self.total = [self._workers.value(handle) for handle in self._total_reduction.finish()]
 
-    def _add_parts(self, index: int, planned: Any, failure: Failure | None) -> None:
-        """Add the calls for the parts of a planned recording."""
-        calls, finished = ([], 0.0) if failure is not None else self._calls(index, planned)
+    def _add_parts(self, index: int, plan: Any, failure: Failure | None) -> None:
+        """Add the calls for the parts of a recording, by its plan, or none if that failed."""
+        calls, finished = ([], 0.0) if failure is not None else self._make_part_calls(index, plan)
         size = finished + sum(call.size for call in calls)
         unit = self._sizes[index] / size if size > 0.0 else 0.0
         self._parts.extend(call._replace(recording=index, size=unit * call.size) for call in calls)
@@ -151,10 +152,10 @@ class Reduction:
         """Add the value with a number; numbers from 0 come in any order, each once."""
         self._pending[number] = values
         while self._next in self._pending:
-            self._add(self._pending.pop(self._next))
+            self._add_values(self._pending.pop(self._next))
             self._next += 1
 
-    def _add(self, values: Sequence[Any]) -> None:
+    def _add_values(self, values: Sequence[Any]) -> None:
         """Add the next value, and combine values of levels that are full."""
         for level in self._levels:
             level.append(values)

@@ -50,7 +50,7 @@ class Failure(Exception):
         self.kind, self.message = kind, message
 
     @classmethod
-    def of(cls, error: BaseException) -> Failure:
+    def of_exception(cls, error: BaseException) -> Failure:
         """Return the failure that an exception causes."""
         if isinstance(error, Failure):
             return error
@@ -134,7 +134,7 @@ class LocalWorkers:
         self._finished.append(
             (call, pickle.loads(future.result()), None)
             if error is None
-            else (call, None, Failure.of(error))
+            else (call, None, Failure.of_exception(error))
         )
         return True
 
@@ -223,7 +223,7 @@ def run_call(function: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return function(*arguments)
     except Exception as error:
-        raise Failure.of(error) from None
+        raise Failure.of_exception(error) from None
 
 
 def _run_pickled(packed: bytes) -> bytes:

@@ -72,17 +72,17 @@ class _MessageGroup(NamedTuple):
     messages: list[bytes]  # n
 
 
-def write(table: Table, path: str | Path) -> None:
+def write_mcap(table: Table, path: str | Path) -> None:
     """Write an MCAP file, completely or not at all.
 
     With the quantity "state", it also contains the joint states, and the odometry of a base that
     moves.
     """
     with whole_file(Path(path)) as file:
-        _write_mcap(table, file)
+        _write_messages(table, file)
 
 
-def _write_mcap(table: Table, file: IO[bytes]) -> None:
+def _write_messages(table: Table, file: IO[bytes]) -> None:
     """Write the messages of a table to an MCAP file, row by row."""
     try:
         import rosbags.typesys  # noqa: F401
@@ -109,14 +109,14 @@ def _write_mcap(table: Table, file: IO[bytes]) -> None:
             channels[group.topic] = writer.register_channel(
                 group.topic, "cdr", schemas[group.type], {"offered_qos_profiles": ""}
             )
-        for row, topic, message in _in_row_order(groups):
+        for row, topic, message in _sort_by_row(groups):
             time = int(batch.log_time[row])
             counts[topic] = counts.get(topic, 0) + 1
             writer.add_message(channels[topic], time, message, time, counts[topic])
     writer.finish()
 
 
-def _in_row_order(groups: Sequence[_MessageGroup]) -> Iterator[tuple[int, str, bytes]]:
+def _sort_by_row(groups: Sequence[_MessageGroup]) -> Iterator[tuple[int, str, bytes]]:
     """Yield row, topic and message, row by row."""
     rows = np.concatenate([group.rows for group in groups]) if groups else np.zeros(0, int)
     topics = [group.topic for group in groups for _ in group.messages]

@@ -151,7 +151,7 @@ def read_curves(
         for field in schema
         if field.name not in ("time", "stamp") and (columns is None or field.name in columns)
     }
-    duration = sum(_duration(recording) for recording in metadata.values())
+    duration = sum(_recording_duration(recording) for recording in metadata.values())
     builder = _CurveBuilder(max(1, rows // points), duration / points)
     spans: list[RecordingSpan] = []
     for name, paths in files.items():
@@ -190,7 +190,7 @@ def _read_batches(
                 )
 
 
-def _duration(files: Sequence[Any]) -> float:
+def _recording_duration(files: Sequence[Any]) -> float:
     """Return the time that the states of a recording span, from its files' metadata [s]."""
     stamp_statistics = [
         file.row_group(k).column(file.schema.names.index("stamp")).statistics

@@ -61,7 +61,7 @@ def _arrow_array(arrow: Any, values: NDArray[Any]) -> pyarrow.Array:
     )
 
 
-def write(table: Table, path: str | Path) -> None:
+def write_parquet(table: Table, path: str | Path) -> None:
     """Write a Parquet file, completely or not at all."""
     arrow_table = to_arrow(table)
     from pyarrow import parquet

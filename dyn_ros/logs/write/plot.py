@@ -105,7 +105,7 @@ class Subplot(NamedTuple):
     joint: str  # empty: of the whole robot
 
 
-def plot(files: Mapping[str, Sequence[Path]], path: str | Path) -> None:
+def plot_recordings(files: Mapping[str, Sequence[Path]], path: str | Path) -> None:
     """Plot the Parquet files of recordings, in order of time, by the name of the recording.
 
     The path ends with .png or .html. A page contains all that it needs; its subplots zoom together.
@@ -286,7 +286,7 @@ def _make_picture(curves: Curves) -> bytes:
     for subplot in subplots:
         row = subplot.row + (0 if subplot.joint else 1)
         axes = figure.add_subplot(grids[subplot.grid_columns][row, subplot.grid_column])
-        _draw(axes, subplot, curves, seconds)
+        _draw_subplot(axes, subplot, curves, seconds)
         if subplot.row not in (last_joint_row, rows - 1):
             axes.tick_params(labelbottom=False)
         if subplot.row == rows - 1:
@@ -297,7 +297,7 @@ def _make_picture(curves: Curves) -> bytes:
     return picture.getvalue()
 
 
-def _draw(axes: Any, subplot: Subplot, curves: Curves, seconds: float) -> None:
+def _draw_subplot(axes: Any, subplot: Subplot, curves: Curves, seconds: float) -> None:
     """Draw the curves of a subplot; ``seconds`` is the unit of the axis of time."""
     from matplotlib.ticker import MaxNLocator
 
@@ -417,7 +417,7 @@ def _make_page(curves: Curves) -> bytes:
         subplot_titles=titles,
     )
     times_of, label = _time_axis(curves)
-    for trace, subplot in _traces(subplots, curves, times_of):
+    for trace, subplot in _make_traces(subplots, curves, times_of):
         figure.add_trace(trace, subplot.row + 1, subplot.grid_column + 1)
     for subplot in subplots:
         if not _has_points(subplot, curves):
@@ -443,7 +443,7 @@ def _make_page(curves: Curves) -> bytes:
     ).encode()
 
 
-def _traces(
+def _make_traces(
     subplots: Sequence[Subplot], curves: Curves, times_of: Callable[[DecimatedCurve], Array]
 ) -> Iterator[tuple[Any, Subplot]]:
     """Yield the curves of all subplots, and marks where a line would not be seen."""

@@ -37,7 +37,7 @@ class RecordingStat(NamedTuple):
     modified: int  # ns, of the latest change
 
     @classmethod
-    def of(cls, path: Path) -> RecordingStat:
+    def of_path(cls, path: Path) -> RecordingStat:
         """Return the status of a file, or of the files of a folder; size 0 if unreadable."""
         try:
             files = [file for file in path.iterdir() if file.is_file()] if path.is_dir() else [path]

@@ -64,7 +64,7 @@ class Summary:
     columns: dict[str, ColumnSummary] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, table: Table) -> Summary:
+    def of_table(cls, table: Table) -> Summary:
         """Return the summary of a table."""
         stamp = table.columns["stamp"]
         seconds = 1e-9 * float(stamp.max() - stamp.min()) if len(stamp) else 0.0

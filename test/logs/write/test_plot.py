@@ -13,10 +13,10 @@ pytest.importorskip("pyarrow", reason="no packages for recordings: run `make tes
 
 from logs.states import START, model_of, moving
 
-from dyn_ros.logs.quantities import QuantitySettings, compute
+from dyn_ros.logs.quantities import QuantitySettings, compute_quantities
 from dyn_ros.logs.write import parquet as write_parquet
 from dyn_ros.logs.write.curves import DecimatedCurve, min_max_points, read_curves
-from dyn_ros.logs.write.plot import arrange_subplots, plot
+from dyn_ros.logs.write.plot import arrange_subplots, plot_recordings
 from dyn_ros.logs.write.quantity_table import QUANTITIES, Table
 
 
@@ -26,7 +26,7 @@ def write(path, seconds, **columns):
     table = Table(
         {"time": 1e-9 * stamp, "stamp": stamp, **columns}, stamp, dict.fromkeys(columns, "N m")
     )
-    write_parquet.write(table, path)
+    write_parquet.write_parquet(table, path)
     return path
 
 
@@ -40,7 +40,9 @@ def results(tmp_path_factory):
         states.stamp[:] += number * 4_000_000_000
         files.append(folder / f"part-{number:06}.parquet")
         settings = QuantitySettings(thresholds_fixed=(2.0,))
-        write_parquet.write(compute(model, states, 0, QUANTITIES, settings), files[-1])
+        write_parquet.write_parquet(
+            compute_quantities(model, states, 0, QUANTITIES, settings), files[-1]
+        )
     return {"day <1>": files}
 
 
@@ -133,7 +135,7 @@ def test_subplots_of_joints_and_of_the_whole_robot(results):
 
 def test_a_picture(results, tmp_path):
     pytest.importorskip("matplotlib")
-    plot(results, tmp_path / "a.png")
+    plot_recordings(results, tmp_path / "a.png")
     content = (tmp_path / "a.png").read_bytes()
     assert content.startswith(b"\x89PNG")
     width, height = struct.unpack(">II", content[16:24])
@@ -141,14 +143,16 @@ def test_a_picture(results, tmp_path):
     small_file = write(
         tmp_path / "one.parquet", 0.01 * np.arange(9), **{"residual.a": np.arange(9.0)}
     )
-    plot({"one": [small_file]}, tmp_path / "b.png")
+    plot_recordings({"one": [small_file]}, tmp_path / "b.png")
     assert struct.unpack(">I", (tmp_path / "b.png").read_bytes()[20:24])[0] < 400
-    plot({"one": results["day <1>"][:1], "two": results["day <1>"][1:]}, tmp_path / "c.png")
+    plot_recordings(
+        {"one": results["day <1>"][:1], "two": results["day <1>"][1:]}, tmp_path / "c.png"
+    )
 
 
 def test_a_page_contains_all_that_it_needs(results, tmp_path):
     pytest.importorskip("plotly")
-    plot(results, tmp_path / "a.html")
+    plot_recordings(results, tmp_path / "a.html")
     text = (tmp_path / "a.html").read_text()
     assert not re.search(r'<(script|link|img)[^>]*(src|href)="?https?:', text)
     assert "day &lt;1&gt;" in text and "day <1>" not in text
@@ -174,32 +178,32 @@ def single_state(tmp_path):
 
 def test_a_picture_of_a_single_state(single_state, tmp_path):
     image = pytest.importorskip("matplotlib.image")
-    plot(single_state, tmp_path / "a.png")
+    plot_recordings(single_state, tmp_path / "a.png")
     pixels = np.round(255.0 * image.imread(tmp_path / "a.png")[..., :3])
     assert (pixels == [0x5B, 0x9A, 0x5F]).all(axis=2).sum() >= 9  # a mark of this color
 
 
 def test_a_page_of_a_single_state(single_state, results, tmp_path):
     pytest.importorskip("plotly")
-    plot(single_state, tmp_path / "a.html")
+    plot_recordings(single_state, tmp_path / "a.html")
     text = (tmp_path / "a.html").read_text()
     assert text.count('"mode":"markers"') == 1 == text.count('"text":"unknown in all states"')
-    plot(results, tmp_path / "b.html")
+    plot_recordings(results, tmp_path / "b.html")
     assert '"text":"unknown in all states"' not in (tmp_path / "b.html").read_text()
 
 
 def test_what_cannot_be_plotted(results, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"expected a file that ends with .png or .html, got"):
-        plot(results, tmp_path / "a.pdf")
+        plot_recordings(results, tmp_path / "a.pdf")
     times = write(tmp_path / "b.parquet", np.arange(3.0), nothing=np.arange(3.0))
     with pytest.raises(ValueError, match="expected results with a column that can be plotted"):
-        plot({"a": [times]}, tmp_path / "a.png")
+        plot_recordings({"a": [times]}, tmp_path / "a.png")
     empty = write(tmp_path / "a.parquet", np.zeros(0), **{"residual.a": np.zeros(0)})
     with pytest.raises(ValueError, match="with at least one state"):
-        plot({"a": [empty]}, tmp_path / "a.png")
+        plot_recordings({"a": [empty]}, tmp_path / "a.png")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     monkeypatch.setitem(sys.modules, "plotly", None)
     for suffix in ("png", "html"):
         with pytest.raises(ImportError, match=r'pip install "dyn_ros\[logs\]"'):
-            plot(results, tmp_path / f"a.{suffix}")
+            plot_recordings(results, tmp_path / f"a.{suffix}")
     assert {file.name for file in tmp_path.iterdir()} == {"a.parquet", "b.parquet"}

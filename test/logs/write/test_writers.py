@@ -22,7 +22,7 @@ from pyarrow import dataset, parquet
 from rich.console import Console
 
 import dyn_ros
-from dyn_ros.logs.quantities import QuantitySettings, compute
+from dyn_ros.logs.quantities import QuantitySettings, compute_quantities
 from dyn_ros.logs.write import bag as write_bag
 from dyn_ros.logs.write import parquet as write_parquet
 from dyn_ros.logs.write.quantity_table import QUANTITIES, Table
@@ -43,12 +43,14 @@ def states():
 
 @pytest.fixture(scope="module")
 def table(states):
-    return compute(model_of(), states, 0, QUANTITIES, QuantitySettings(thresholds_fixed=(2.0,)))
+    return compute_quantities(
+        model_of(), states, 0, QUANTITIES, QuantitySettings(thresholds_fixed=(2.0,))
+    )
 
 
 @pytest.fixture(scope="module")
 def base_table():
-    return compute(
+    return compute_quantities(
         model_of(root_joint="floating"),
         moving(model_of(root_joint="floating"), 0.05),
         0,
@@ -59,7 +61,7 @@ def base_table():
 def test_parquet_is_read_by_others(table, tmp_path):
     folder = tmp_path / "recording=day one"
     for number in range(2):
-        write_parquet.write(table, folder / f"part-{number:06}.parquet")
+        write_parquet.write_parquet(table, folder / f"part-{number:06}.parquet")
     assert [path.name for path in sorted(folder.iterdir())] == [
         "part-000000.parquet",
         "part-000001.parquet",
@@ -79,12 +81,12 @@ def test_parquet_is_read_by_others(table, tmp_path):
 
 def test_pandas_reads_a_folder_of_results(table, tmp_path):
     pandas = pytest.importorskip("pandas")
-    write_parquet.write(table, tmp_path / "recording=a" / "part-000000.parquet")
+    write_parquet.write_parquet(table, tmp_path / "recording=a" / "part-000000.parquet")
     frame = pandas.read_parquet(tmp_path)
     assert np.allclose(frame["power.total"], table.columns["power.total"], equal_nan=True)
 
 
-@pytest.mark.parametrize("write", [write_parquet.write, write_bag.write])
+@pytest.mark.parametrize("write", [write_parquet.write_parquet, write_bag.write_mcap])
 def test_a_full_disk_leaves_nothing_but_what_was_complete(write, table, tmp_path, monkeypatch):
     path = tmp_path / "part"
     write(table, path)
@@ -104,17 +106,17 @@ def test_what_is_not_installed_is_named(table, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.setitem(sys.modules, "mcap.writer", None)
     with pytest.raises(ImportError, match=r'pip install "dyn_ros\[logs\]"'):
-        write_parquet.write(table, tmp_path / "a")
+        write_parquet.write_parquet(table, tmp_path / "a")
     with pytest.raises(ImportError, match=r'pip install "dyn_ros\[logs\]"'):
-        write_bag.write(table, tmp_path / "b")
+        write_bag.write_mcap(table, tmp_path / "b")
     assert not list(tmp_path.iterdir())
 
 
 def write_two_files(table, folder):
     """A bag of two files with the same rows, an hour apart."""
-    write_bag.write(table, folder / "part-000000.mcap")
+    write_bag.write_mcap(table, folder / "part-000000.mcap")
     later = dict(table.columns, stamp=table.columns["stamp"] + 3_600_000_000_000)
-    write_bag.write(
+    write_bag.write_mcap(
         Table(
             later,
             table.log_time + 3_600_000_000_000,
@@ -199,7 +201,7 @@ def assert_messages(messages, table, repetitions):
 
 def test_mcap_ros2_decodes_with_the_definitions_in_the_file(table, base_table, tmp_path):
     decoder = pytest.importorskip("mcap_ros2.decoder")
-    write_bag.write(table, tmp_path / "a.mcap")
+    write_bag.write_mcap(table, tmp_path / "a.mcap")
     messages, previous_time = {}, 0
     with open(tmp_path / "a.mcap", "rb") as file:
         for _, channel, record, message in make_reader(
@@ -209,7 +211,7 @@ def test_mcap_ros2_decodes_with_the_definitions_in_the_file(table, base_table, t
             previous_time = record.log_time
             messages.setdefault(channel.topic, []).append((record.log_time, message))
     assert_messages(messages, table, 1)
-    write_bag.write(base_table, tmp_path / "b.mcap")
+    write_bag.write_mcap(base_table, tmp_path / "b.mcap")
     with open(tmp_path / "b.mcap", "rb") as file:
         messages_of_base = [
             message
@@ -240,7 +242,7 @@ def test_ros_reads_the_messages(table, base_table, tmp_path):
     types = dict(zip(TYPES, (JointState, Odometry, CentroidalState, Float64)))
     messages = {}
     for name, part in (("a", table), ("b", base_table)):
-        write_bag.write(part, tmp_path / name)
+        write_bag.write_mcap(part, tmp_path / name)
         with open(tmp_path / name, "rb") as file:
             for schema, channel, record in make_reader(file).iter_messages():
                 message = deserialize_message(record.data, types[schema.name])
@@ -278,7 +280,7 @@ def test_planar_base_and_selected_joints(tmp_path):
         Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf", root_joint="planar"
     )
     states = moving(model, 0.02)
-    write_bag.write(compute(model, states, 0, ["state"]), tmp_path / "a")
+    write_bag.write_mcap(compute_quantities(model, states, 0, ["state"]), tmp_path / "a")
     with open(tmp_path / "a", "rb") as file:
         message = next(
             message
@@ -298,17 +300,19 @@ def test_a_quantity_that_is_never_known(table, tmp_path):
         name: np.full_like(values, np.nan) if name.startswith("residual.") else values
         for name, values in table.columns.items()
     }
-    write_bag.write(replace(table, columns=unknown), tmp_path / "part.mcap")
+    write_bag.write_mcap(replace(table, columns=unknown), tmp_path / "part.mcap")
     with open(tmp_path / "part.mcap", "rb") as file:
         topics = {channel.topic for _, channel, _ in make_reader(file).iter_messages()}
     assert "/dynamics/gravity" in topics and "/observer/residual" not in topics
 
 
 def test_nothing_to_write(table, tmp_path):
-    empty = compute(model_of(), moving(model_of(), 0.1).rows(slice(0, 0)), 0, ["state", "gravity"])
-    write_parquet.write(empty, tmp_path / "a.parquet")
+    empty = compute_quantities(
+        model_of(), moving(model_of(), 0.1).rows(slice(0, 0)), 0, ["state", "gravity"]
+    )
+    write_parquet.write_parquet(empty, tmp_path / "a.parquet")
     assert len(parquet.read_table(tmp_path / "a.parquet")) == 0
-    write_bag.write(empty, tmp_path / "a.mcap")
+    write_bag.write_mcap(empty, tmp_path / "a.mcap")
     write_bag.write_metadata(tmp_path)
     assert "relative_file_paths: []" in (tmp_path / "metadata.yaml").read_text()
 
@@ -316,11 +320,11 @@ def test_nothing_to_write(table, tmp_path):
 def test_a_summary_of_parts_is_that_of_the_whole(states):
     model = model_of()
     parts = [
-        compute(model, states.rows(rows), 0, ["power", "gravity"])
+        compute_quantities(model, states.rows(rows), 0, ["power", "gravity"])
         for rows in (slice(0, 400), slice(400, 1000))
     ]
-    expected = Summary.of(compute(model, states, 0, ["power", "gravity"]))
-    total = sum(map(Summary.of, parts), Summary())
+    expected = Summary.of_table(compute_quantities(model, states, 0, ["power", "gravity"]))
+    total = sum(map(Summary.of_table, parts), Summary())
     assert total.rows == expected.rows == 1000
     for name, column in expected.columns.items():
         assert total.columns[name].count == column.count
@@ -331,17 +335,17 @@ def test_a_summary_of_parts_is_that_of_the_whole(states):
             total.columns[name].unit,
         )
     assert expected.columns["power.total"].count == 998
-    values = compute(model, states, 0, ["gravity"]).columns["gravity.elbow_pitch"]
+    values = compute_quantities(model, states, 0, ["gravity"]).columns["gravity.elbow_pitch"]
     assert np.isclose(expected.columns["gravity.elbow_pitch"].rms, np.sqrt(np.mean(values**2)))
     assert Summary.from_dict(json.loads(json.dumps(expected.to_dict()))) == expected
-    unknown = Summary.of(compute(model, moving(model, 0.01), 0, ["residual"]))
+    unknown = Summary.of_table(compute_quantities(model, moving(model, 0.01), 0, ["residual"]))
     assert "Infinity" not in json.dumps(unknown.to_dict())
     assert Summary.from_dict(unknown.to_dict()) == unknown
 
 
 def test_the_summary_in_a_terminal(table):
     console = Console(width=100, record=True, file=open(os.devnull, "w"))
-    console.print(Summary.of(table).to_rich())
+    console.print(Summary.of_table(table).to_rich())
     text = console.export_text()
     assert "residual.elbow_pitch" in text and "99.9 %" in text and "kg m2/s" in text
     console.print(Summary().to_rich())
