@@ -292,10 +292,10 @@ yaml_file = _argument_type(
 
 def _parse_moment(text: str) -> str:
     """Check a moment, for argparse."""
-    from ..engine.model.moments import moment
+    from ..engine.model.moments import to_nanoseconds
 
     try:
-        moment(text, 0)
+        to_nanoseconds(text, 0)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error).removeprefix("time: ")) from None
     return text

@@ -14,7 +14,7 @@ from ..engine.algorithms import (
     joint_torque_regressor_product,
     measured_torque,
 )
-from ..engine.algorithms.dynamics.friction import with_gravity
+from ..engine.algorithms.dynamics.friction import add_compensated_gravity
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model
@@ -49,7 +49,7 @@ def rescale_torques(model: Model, q: Array, torque: Array, constants: Array) -> 
     Gravity torques that the drives subtract remain.
     """
     drives = model.drives
-    gravity = with_gravity(model, Data(model), q, np.zeros_like(torque))
+    gravity = add_compensated_gravity(model, Data(model), q, np.zeros_like(torque))
     scaled = drives.to_joints(constants * drives.to_motors(torque - gravity)) + gravity
     return np.where(constants == 1.0, torque, scaled) if drives.coupling is None else scaled
 
@@ -65,7 +65,7 @@ def exclude_subtracted_gravity(model: Model, q: Array, torque: Array) -> Array:
     result, data = np.empty_like(torque), Data(model)
     for start in range(0, len(q), _BATCH_SIZE):
         rows = slice(start, start + _BATCH_SIZE)
-        result[rows] = -with_gravity(model, data, q[rows], -torque[rows])
+        result[rows] = -add_compensated_gravity(model, data, q[rows], -torque[rows])
     return result
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.kernel.names import listed, similar
+from ..engine.kernel.names import join_names, similar_names
 from ..engine.kernel.types import Array
 from ..engine.model import Drives, Model
 from ..engine.model.drives import MAX_MEASUREMENT
@@ -264,10 +264,10 @@ def _require_available(
     available = tuple(available)
     for name in names:
         if name not in available:
-            suggestions = similar(str(name), available, 1)
+            suggestions = similar_names(str(name), available, 1)
             hint = f"; did you mean {suggestions[0]!r}?" if suggestions else ""
             raise ValueError(
-                f"{where}no {kind} {str(name)!r:.80}{hint}; available: {listed(available)}"
+                f"{where}no {kind} {str(name)!r:.80}{hint}; available: {join_names(available)}"
             )
 
 

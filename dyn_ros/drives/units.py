@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..engine.algorithms import generalized_gravity, joint_torque_regressor, rnea
 from ..engine.call.data import Data
-from ..engine.kernel.names import listed
+from ..engine.kernel.names import join_names
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 
@@ -132,7 +132,7 @@ def collapsed_masses(
         for i in sorted(bodies, key=lambda i: -described[i])
     )
     return [
-        f"masses collapsed, so they are not usable: {listed(masses, most=3)}. Measured torques "
+        f"masses collapsed, so they are not usable: {join_names(masses, most=3)}. Measured torques "
         f"are {scale:.2g} times the torques of the description ({where}). "
         f"The likely cause is {_collapse_cause(model, bodies)}"
     ]

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from ..engine.kernel.names import listed
+from ..engine.kernel.names import join_names
 from ..engine.machine_code.compiler import Entry
 from ..engine.machine_code.targets import TARGETS, best_target
 from ..engine.machine_code.workers import compile_in_processes
@@ -106,7 +106,7 @@ def resolve_targets(targets: Sequence[str] | None) -> list[str]:
     target_names = sorted(set(targets or [best_target()]))
     for target in target_names:
         if target not in TARGETS:
-            raise ValueError(f"targets: no target {target!r}; available: {listed(TARGETS)}")
+            raise ValueError(f"targets: no target {target!r}; available: {join_names(TARGETS)}")
     if len({TARGETS[target].triple for target in target_names}) > 1:
         raise ValueError(
             f"targets: {' and '.join(target_names)} are different processors; export each "

@@ -15,7 +15,7 @@ from ..engine.algorithms.dynamics.cholesky import OPERATION, UT_SOLVE
 from ..engine.algorithms.filters.momentum_observer_step import COULOMB, OBSERVER_GAIN
 from ..engine.call.algorithm import ALGORITHMS, Algorithm
 from ..engine.kernel.fields import CONSTRAINTS, FRAME, REFERENCE_FRAME, TERMS, Field, Option
-from ..engine.kernel.names import listed
+from ..engine.kernel.names import join_names
 from ..engine.model.frames import ReferenceFrame
 
 _STRUCTURES = {CONTACTS: "contacts", CONSTRAINTS: "constraints"}
@@ -101,8 +101,8 @@ def find_functions(names: Sequence[str] | None = None) -> list[Function]:
     unknown = sorted(set(names or ()) - set(available))
     if unknown:
         raise ValueError(
-            f"functions: {listed(unknown, write=repr)} cannot be exported; "
-            f"available: {listed(available)}"
+            f"functions: {join_names(unknown, write=repr)} cannot be exported; "
+            f"available: {join_names(available)}"
         )
     return [_declare_function(name) for name in sorted(set(available if names is None else names))]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .. import __version__
-from ..engine.kernel.names import listed
+from ..engine.kernel.names import join_names
 from ..engine.model.model import Model
 from .c_header import documentation_lines, wrap_prototype
 from .c_library import link_library, resolve_targets
@@ -146,7 +146,7 @@ def _check_inputs(inputs: Sequence[str], functions: Sequence[Function]) -> None:
         if name not in available:
             raise ValueError(
                 f"inputs: no function has the optional input {name!r}; "
-                f"available: {listed(available)}"
+                f"available: {join_names(available)}"
             )
 
 

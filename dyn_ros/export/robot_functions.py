@@ -18,7 +18,7 @@ from ..engine.call.robot_library import link_inertia_indices, parameter_indices,
 from ..engine.call.workspace import Workspace
 from ..engine.kernel import packing
 from ..engine.kernel.fields import FRAME, REFERENCE_FRAME, TERMS, Field, Option
-from ..engine.kernel.names import listed
+from ..engine.kernel.names import join_names
 from ..engine.kernel.types import Array
 from ..engine.model.frames import ReferenceFrame
 from ..engine.model.model import Model
@@ -233,7 +233,7 @@ def _select_inputs(algorithm: Algorithm, with_inputs: Sequence[str]) -> list[Fie
     if unknown:
         raise ValueError(
             f"with_inputs: {algorithm.name} has no optional input {unknown[0]!r}; "
-            f"available: {listed(optional)}"
+            f"available: {join_names(optional)}"
         )
     return [
         f
@@ -260,7 +260,7 @@ def _parse_options(
     }
     if sorted(values) != sorted(options):
         raise ValueError(
-            f"options: {algorithm.name} expects {listed(options)}, got {listed(values)}"
+            f"options: {algorithm.name} expects {join_names(options)}, got {join_names(values)}"
         )
     all_terms = option_end(algorithm, TERMS) - 1
     numbers, suffix = {int(TERMS): all_terms}, ""
@@ -274,7 +274,7 @@ def _parse_options(
             reference_frames = ReferenceFrame.__members__
             if value not in reference_frames:
                 raise ValueError(
-                    f"options: reference_frame: expected {listed(reference_frames)}, "
+                    f"options: reference_frame: expected {join_names(reference_frames)}, "
                     f"got {value!r:.80}"
                 )
             numbers[int(option)], value = int(reference_frames[str(value)]), str(value).lower()

@@ -12,8 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..drives.efforts import exclude_subtracted_gravity, torque_regressor
-from ..engine.algorithms.dynamics.friction import step, step_change
-from ..engine.algorithms.filters.low_pass import directions, presliding, presliding_changes
+from ..engine.algorithms.dynamics.friction import smooth_sign, smooth_sign_change
+from ..engine.algorithms.filters.low_pass import (
+    motor_directions,
+    presliding_direction_changes,
+    presliding_directions,
+)
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Drives, Model
@@ -138,7 +142,7 @@ class FrictionTerms(NamedTuple):
 
     def direction(self, v: Array, samples: Samples) -> Array:
         """Return the direction of motor friction at velocities v (B, nv), from -1 to 1."""
-        by_velocity: Array = step(v, self.width, self.is_smooth)
+        by_velocity: Array = smooth_sign(v, self.width, self.is_smooth)
         return self._select_direction(by_velocity, samples.direction)
 
     def direction_change(self, v: Array, distance_change: Array | None) -> Array:
@@ -146,7 +150,9 @@ class FrictionTerms(NamedTuple):
 
         ``distance_change`` has the derivatives where friction changes sign over a distance.
         """
-        return self._select_direction(step_change(v, self.width, self.is_smooth), distance_change)
+        return self._select_direction(
+            smooth_sign_change(v, self.width, self.is_smooth), distance_change
+        )
 
     def _select_direction(self, by_velocity: Array, by_distance: Array | None) -> Array:
         """Return ``by_distance`` where friction changes sign over a distance, else the other."""
@@ -161,7 +167,7 @@ def friction_directions(drives: Drives, samples: Samples) -> Array:
     result, previous = np.empty_like(v), None
     for first in range(0, len(v), BLOCK_SIZE):
         rows = slice(first, first + BLOCK_SIZE)
-        result[rows], previous = directions(drives, v[rows], dt[rows], previous)
+        result[rows], previous = motor_directions(drives, v[rows], dt[rows], previous)
     return result
 
 
@@ -177,7 +183,7 @@ def friction_direction_changes(drives: Drives, samples: Samples) -> tuple[Array,
     previous, change = np.sign(v[0, joints]), np.zeros(len(distance))
     for first in range(0, len(v), BLOCK_SIZE):
         rows = slice(first, first + BLOCK_SIZE)
-        values = presliding_changes(v[rows, joints], dt[rows], distance, previous, change)
+        values = presliding_direction_changes(v[rows, joints], dt[rows], distance, previous, change)
         result[:, rows, joints] = np.where(v[rows, joints] == 0.0, 0.0, values)
         previous, change = values[0][-1], values[1][-1]
     return result[0], result[1]
@@ -304,8 +310,8 @@ def _transition_direction(
 ) -> Array:
     """Return the direction of friction in rows of samples with v (B, 1) and dt (B,)."""
     if not distance:
-        return step(v[rows, 0], width, is_smooth)
-    return presliding(v, dt, np.array([distance]), np.sign(v[0]))[rows, 0]
+        return smooth_sign(v[rows, 0], width, is_smooth)
+    return presliding_directions(v, dt, np.array([distance]), np.sign(v[0]))[rows, 0]
 
 
 class _FormSearch:

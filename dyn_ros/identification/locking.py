@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.kernel.names import similar
+from ..engine.kernel.names import similar_names
 from ..engine.kernel.types import Array
 from ..engine.kernel.validation import require_model
 from ..engine.model.coordinates import independent_joint_indices, single_coordinate_joints
@@ -159,7 +159,7 @@ def _lock_unnamed_joints(
     unrecorded = [name for name in single_coordinate_joints(model) if name not in last_names]
     locked_positions = {}
     for name in unrecorded if len(unrecorded) < len(single_coordinate_joints(model)) else ():
-        if not similar(name, unknown, 1, 0.8):
+        if not similar_names(name, unknown, 1, 0.8):
             position = positions.get(name)
             locked_positions[name] = _nearest_to_zero(model, name) if position is None else position
     return (

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from ..engine.algorithms import joint_torque_regressor, rnea
-from ..engine.algorithms.dynamics.friction import without_friction
+from ..engine.algorithms.dynamics.friction import subtract_friction
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.kernel.validation import one_each, require_model
@@ -316,7 +316,7 @@ def _payload_equations(
             joint_torque_regressor(model, data, block.q, block.v, block.a)[..., columns] @ transform
         )
         W.append(drives.to_motors(rows.swapaxes(1, 2)).swapaxes(1, 2))
-        applied = without_friction(
+        applied = subtract_friction(
             model,
             drives,
             block.v,

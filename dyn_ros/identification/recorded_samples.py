@@ -10,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ..engine.kernel.names import listed
+from ..engine.kernel.names import join_names
 from ..engine.kernel.validation import require_model
 from ..engine.model.model import Model
 from ..recordings.formats import is_table
@@ -201,7 +201,7 @@ def concatenate_recordings(samples: Sequence[Samples], sources: Sequence[Table])
     return dataclasses.replace(
         Samples.concatenate(samples),
         warnings=tuple(
-            text if len(affected) == len(names) else f"{text} (in {listed(affected, most=3)})"
+            text if len(affected) == len(names) else f"{text} (in {join_names(affected, most=3)})"
             for text, affected in names_by_warning.items()
         ),
     )

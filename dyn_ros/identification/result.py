@@ -13,7 +13,7 @@ import numpy as np
 from ..drives import save_drives
 from ..drives.efforts import exclude_subtracted_gravity
 from ..engine.algorithms import rnea
-from ..engine.algorithms.dynamics.friction import friction_in, with_gravity
+from ..engine.algorithms.dynamics.friction import add_compensated_gravity, friction_along
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model
@@ -212,7 +212,7 @@ class Identification:
         torque += model.drives.rotor_torque(samples.a)
         torque += _friction_torque(model, samples, torque)
         torque = exclude_subtracted_gravity(model, samples.q, torque)
-        return with_gravity(self.model, Data(self.model), samples.q, torque)
+        return add_compensated_gravity(self.model, Data(self.model), samples.q, torque)
 
     def described_torque(self, samples: Samples) -> Array:
         """Return the torques that the description predicts for the motion of samples, (B, nv)."""
@@ -308,7 +308,7 @@ class Identification:
 
 def _friction_torque(model: Model, samples: Samples, torque: Array) -> Array:
     """Return the friction of a model in samples, (B, nv)."""
-    return friction_in(model, samples.v, torque, friction_directions(model.drives, samples))
+    return friction_along(model, samples.v, torque, friction_directions(model.drives, samples))
 
 
 def _joint_errors(joint: JointResult, tau: Array, before: Array, after: Array) -> JointResult:

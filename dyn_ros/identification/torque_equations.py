@@ -16,7 +16,7 @@ import numpy as np
 from ..drives.efforts import exclude_subtracted_gravity, torque_regressor, torque_regressor_product
 from ..engine import algorithms
 from ..engine.algorithms import rnea
-from ..engine.algorithms.dynamics.friction import with_gravity
+from ..engine.algorithms.dynamics.friction import add_compensated_gravity
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model.coordinates import has_single_coordinate
@@ -165,7 +165,9 @@ class TorqueEquations:
         )
         torque = exclude_subtracted_gravity(self._load_model, samples.q, torque)
         return self._drives.to_motors(
-            with_gravity(self._unknowns.model, Data(self._unknowns.model), samples.q, torque)
+            add_compensated_gravity(
+                self._unknowns.model, Data(self._unknowns.model), samples.q, torque
+            )
         )
 
     def update_load(self, parameters: Array) -> Array:

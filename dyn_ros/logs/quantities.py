@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine.algorithms import all_terms, rnea
-from ..engine.algorithms.dynamics.friction import with_gravity
+from ..engine.algorithms.dynamics.friction import add_compensated_gravity
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model
@@ -316,7 +316,7 @@ class _TableBuilder:
 
 def measured_torques(model: Model, q: Array, effort: Array) -> Array:
     """Return torques at the joints (n, nv) of recorded efforts; NaN where an effort is unknown."""
-    return with_gravity(model, Data(model), q, model.drives.to_torque(effort))
+    return add_compensated_gravity(model, Data(model), q, model.drives.to_torque(effort))
 
 
 def complete_state_mask(states: States, max_gap: float) -> NDArray[np.bool_]:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine.algorithms import nonlinear_effects, torque_without_friction
-from ..engine.algorithms.dynamics.friction import with_gravity
+from ..engine.algorithms.dynamics.friction import add_compensated_gravity
 from ..engine.call.algorithm import load_function
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
@@ -117,7 +117,9 @@ class RobotObserver:
 
     def _add_gravity(self, q: Array, torque: Array) -> Array:
         """Return torques plus compensated gravity, in the configuration that belongs to them."""
-        return torque if self._is_simple else with_gravity(self.model, self.data, q, torque)
+        return (
+            torque if self._is_simple else add_compensated_gravity(self.model, self.data, q, torque)
+        )
 
     # --- state by state
 

@@ -125,7 +125,7 @@ def whole_part(source: Source, since: Moment | None = None, until: Moment | None
     spans = source.spans
     first = min((span.start for span in spans), default=0)
     last = 1 + max((span.stop for span in spans), default=first - 1)
-    start, stop = moments.interval(since, until, first, last)
+    start, stop = moments.recording_interval(since, until, first, last)
     return Part(str(source.path), source.name, start=start, stop=stop, spans=spans)
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.kernel.names import listed
+from ..engine.kernel.names import join_names
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model
 
@@ -45,7 +45,7 @@ def find_duplicates(names: Iterable[str]) -> list[str]:
 
 def abbreviate_names(names: Sequence[str]) -> str:
     """Join names for a message: the first twenty, and the number of the others."""
-    return listed(names, 20)
+    return join_names(names, 20)
 
 
 def joint_rows(model: Model, joints: Iterable[str]) -> tuple[list[int], list[int]]:

@@ -13,7 +13,7 @@ from identification.recordings import perturbed, record, waves
 from identification.robots import load, truth
 
 import dyn_ros
-from dyn_ros.engine.algorithms.dynamics.friction import step, step_change
+from dyn_ros.engine.algorithms.dynamics.friction import smooth_sign, smooth_sign_change
 from dyn_ros.identification.equation_sums import bordered_equations, bordered_inverse
 from dyn_ros.identification.friction_terms import (
     choose_terms,
@@ -376,6 +376,8 @@ def test_a_form_of_friction_that_the_torques_cannot_tell_from_another():
 @pytest.mark.parametrize("is_smooth", [False, True])
 def test_changes_of_the_step(is_smooth):
     v, width = np.linspace(-0.3, 0.3, 60), 0.1
-    numeric = (step(v, width * 1.00001, is_smooth) - step(v, width * 0.99999, is_smooth)) / 2e-5
-    np.testing.assert_allclose(step_change(v, width, is_smooth), numeric, atol=1e-6)
-    assert not step_change(v, 0.0, is_smooth).any()
+    numeric = (
+        smooth_sign(v, width * 1.00001, is_smooth) - smooth_sign(v, width * 0.99999, is_smooth)
+    ) / 2e-5
+    np.testing.assert_allclose(smooth_sign_change(v, width, is_smooth), numeric, atol=1e-6)
+    assert not smooth_sign_change(v, 0.0, is_smooth).any()

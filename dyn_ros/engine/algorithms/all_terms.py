@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, overload
 from ..call.algorithm import Algorithm, public
 from ..call.data import Data
 from ..kernel.fields import Field
-from ..kernel.names import listed
+from ..kernel.names import join_names
 from ..kernel.types import Array, ArrayLike, Scalar
 from ..kernel.vocabulary import *
 from ..model.model import Model
@@ -297,7 +297,7 @@ def _names(only: Any) -> tuple[str, ...]:
             return names
     raise ValueError(
         f"only: expected a sequence of names of terms, got {only!r:.80}; available: "
-        + listed(Terms._fields)
+        + join_names(Terms._fields)
     )
 
 
@@ -307,8 +307,8 @@ def _selection(only: Any) -> tuple[int, Callable[..., Any]]:
     unknown = [name for name in only if name not in Terms._fields]
     if unknown:
         raise ValueError(
-            f"only: expected names of terms, got {listed(unknown, write=repr)}; "
-            f"available: {listed(Terms._fields)}"
+            f"only: expected names of terms, got {join_names(unknown, write=repr)}; "
+            f"available: {join_names(Terms._fields)}"
         )
     numbers = [Terms._fields.index(name) for name in only]
     return (

@@ -7,7 +7,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Sequence
 
-from ..kernel.names import listed
+from ..kernel.names import join_names
 from ..machine_code.compiler import Entry
 from ..machine_code.declare import JIT
 from ..machine_code.workers import compile_in_processes, worker_count
@@ -65,7 +65,8 @@ def precompile(
     unknown = set(chosen) - set(ALGORITHMS)
     if unknown:
         raise ValueError(
-            f"no algorithm named {listed(sorted(unknown))}; available: {listed(sorted(ALGORITHMS))}"
+            f"no algorithm named {join_names(sorted(unknown))}; "
+            f"available: {join_names(sorted(ALGORITHMS))}"
         )
     todo = {entry: name for name in chosen for entry in ALGORITHMS[name].entries(batch, coupled)}
     todo |= {entry: entry.name for entry in more}

@@ -45,7 +45,7 @@ def positive_number(name: str, value: Any) -> float:
     return number
 
 
-def flag(name: str, value: Any) -> bool:
+def require_bool(name: str, value: Any) -> bool:
     """Return whether a value is true; raise a TypeError if it is neither, such as an array."""
     if value is True or value is False:  # at once
         return value
@@ -180,7 +180,7 @@ def require_valid(model: Any, name: str, axes: tuple[Axis, ...], array: Array | 
         array,
         np.isfinite(array),
         "finite numbers",
-        lambda index: coordinate(model, axes, index),
+        lambda index: describe_coordinate(model, axes, index),
     )
     if axes == ("nq",):
         _require_unit_quaternions(model, name, array)
@@ -204,7 +204,7 @@ def require_equal(expected: str, numbers: dict[str, int]) -> None:
         )
 
 
-def coordinate(model: Any, axes: tuple[Axis, ...], index: tuple[int, ...]) -> str:
+def describe_coordinate(model: Any, axes: tuple[Axis, ...], index: tuple[int, ...]) -> str:
     """Return the coordinate or joint that a number belongs to, in parentheses, or ""."""
     if axes[0] == "njoints":
         return f" (joint {model.joint_names[index[-2]]!r})"
@@ -267,6 +267,6 @@ def _require_unit_quaternions(model: Any, name: str, array: Array) -> None:
             row = "".join(f"{n}, " for n in index)
             raise ValueError(
                 f"{name}: expected a unit quaternion (x y z w) in {name}[{row}{k}:{k + 4}]"
-                f"{coordinate(model, ('nq',), (k,))}, got length "
+                f"{describe_coordinate(model, ('nq',), (k,))}, got length "
                 f"{np.sqrt(squares[index]):.9g}; normalize it"
             )

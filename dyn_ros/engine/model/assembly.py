@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..kernel.names import listed
+from ..kernel.names import join_names
 from ..kernel.types import Array, ArrayLike
 from ..kernel.validation import finite_array, require_model
 from ..spatial.inertia import Inertia
@@ -94,13 +94,13 @@ class Connection:
             if value is not None and self.joint not in kinds:
                 raise ValueError(
                     f"{argument}: expected None for joint={self.joint!r}, got "
-                    f"{value!r:.80}; only {listed(kinds)} joints have one"
+                    f"{value!r:.80}; only {join_names(kinds)} joints have one"
                 )
 
     def _check_kind(self, appendage: PhysicalConstants) -> None:
         if self.joint not in KINDS:
             raise ValueError(
-                f"joint: expected None or one of {listed(KINDS, write=repr)}, got "
+                f"joint: expected None or one of {join_names(KINDS, write=repr)}, got "
                 f"{self.joint!r:.80}"
             )
         if _has_root_joint(appendage.tree):
@@ -263,7 +263,8 @@ def _require_new_names(
         duplicates = [new_name for new_name in new_names if new_name in existing_names]
         if duplicates:
             raise ValueError(
-                f"prefix: both robots have {element_kind} named {listed(duplicates, write=repr)}; "
+                f"prefix: both robots have {element_kind} named "
+                f"{join_names(duplicates, write=repr)}; "
                 f"pass another prefix, such as {appendage.name + '/'!r}"
             )
 

@@ -15,7 +15,7 @@ from ..kernel import lie
 from ..kernel.types import Array, ArrayLike, Scalar
 from ..kernel.validation import (
     as_array,
-    coordinate,
+    describe_coordinate,
     finite_number,
     require_entries,
     require_equal,
@@ -182,7 +182,7 @@ def _finite_configuration(model: Structure, q: ArrayLike) -> Array:
         array,
         np.isfinite(array),
         "finite numbers",
-        lambda index: coordinate(model, ("nq",), index),
+        lambda index: describe_coordinate(model, ("nq",), index),
     )
     return np.array(array)
 
@@ -198,7 +198,7 @@ def _require_not_zero(model: Structure, size: Array, k: int) -> None:
         row = "".join(f"{n}, " for n in np.argwhere(size == 0.0)[0])
         raise ValueError(
             f"q: expected a quaternion (x y z w) that is not zero in "
-            f"q[{row}{k}:{k + 4}]{coordinate(model, ('nq',), (k,))}, got 0 0 0 0; "
+            f"q[{row}{k}:{k + 4}]{describe_coordinate(model, ('nq',), (k,))}, got 0 0 0 0; "
             "use 0 0 0 1 for no rotation"
         )
 

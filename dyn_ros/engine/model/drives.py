@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kernel.names import listed
+from ..kernel.names import join_names
 from ..kernel.types import Array
 from ..kernel.validation import finite_array, require_entries
 
@@ -121,7 +121,7 @@ class Drives:
         """
         names = [field.name for field in fields(cls)]
         for name in values.keys() - set(names):
-            raise ValueError(f"no property {name!r} of drives; available: {listed(names)}")
+            raise ValueError(f"no property {name!r} of drives; available: {join_names(names)}")
         unit = tuple(values.pop("unit", ("N m",) * nv))
         if len(unit) != nv:
             raise ValueError(f"unit: expected {nv} units, got {len(unit)}")

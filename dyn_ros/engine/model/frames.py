@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..kernel.fields import REFERENCE_FRAME
-from ..kernel.names import listed, unknown_name
+from ..kernel.names import join_names, unknown_name
 from ..kernel.validation import require_model
 
 
@@ -104,5 +104,5 @@ def _selection_error(
         return ValueError(unknown_name(element_kind, name, names))
     return ValueError(
         f"{argument}: expected a name or an index from 0 to {len(names) - 1}, "
-        f"got {name!r:.80}; available: {listed(names)}"
+        f"got {name!r:.80}; available: {join_names(names)}"
     )

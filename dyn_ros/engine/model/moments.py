@@ -15,19 +15,21 @@ Moment: TypeAlias = "float | str | datetime.datetime"
 _RELATIVE_PATTERN = re.compile(r"\s*\+\s*(?P<seconds>[0-9.eE+-]+)\s*(?:s\s*)?")
 
 
-def interval(since: Moment | None, until: Moment | None, first: int, last: int) -> tuple[int, int]:
+def recording_interval(
+    since: Moment | None, until: Moment | None, first: int, last: int
+) -> tuple[int, int]:
     """Return the half-open interval of a recording, or from ``since`` to ``until`` [ns].
 
     ``first`` and ``last`` are the interval of the recording.
     """
-    begin = first if since is None else moment(since, first, "since")
-    end = last if until is None else moment(until, first, "until")
+    begin = first if since is None else to_nanoseconds(since, first, "since")
+    end = last if until is None else to_nanoseconds(until, first, "until")
     if since is not None and until is not None and begin >= end:
         raise ValueError(f"since, until: expected an interval, got {since!r} to {until!r}")
     return max(begin, first), min(end, last)
 
 
-def moment(value: Moment, start: int, name: str = "time") -> int:
+def to_nanoseconds(value: Moment, start: int, name: str = "time") -> int:
     """Convert a moment to nanoseconds since the epoch; the recording begins at ``start`` [ns].
 
     Raise a ValueError with the argument's name if it is not a moment.

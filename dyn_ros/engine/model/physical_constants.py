@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..kernel import packing
 from ..kernel.names import unknown_name
 from ..kernel.types import Array, ArrayLike
-from ..kernel.validation import coordinate, finite_array, finite_number, require_entries
+from ..kernel.validation import describe_coordinate, finite_array, finite_number, require_entries
 from ..spatial.inertia import Inertia
 from ..spatial.se3 import SE3
 from ..spatial.value import readonly_array
@@ -96,7 +96,7 @@ class PhysicalConstants(Structure):
             array,
             array >= 0.0,
             "numbers of 0 or more",
-            lambda index: coordinate(self, ("nv",), index),
+            lambda index: describe_coordinate(self, ("nv",), index),
         )
         return array
 
@@ -131,7 +131,7 @@ class PhysicalConstants(Structure):
             total,
             np.abs(total) <= MAX_URDF_NUMBER,
             f"numbers of at most {MAX_URDF_NUMBER:g}",
-            lambda index: coordinate(self, ("njoints", packing.INERTIA_ROW), index),
+            lambda index: describe_coordinate(self, ("njoints", packing.INERTIA_ROW), index),
         )
         self._assign(total)
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ..kernel import lie
-from ..kernel.names import listed
+from ..kernel.names import join_names
 from ..kernel.types import Array, ArrayLike
 from ..kernel.validation import finite_array
 from ..spatial.inertia import Inertia
@@ -122,7 +122,7 @@ def _locked_motions(
 def _lockable_joint(model: PhysicalConstants, name: str) -> int:
     """Return the index of an independent joint; raise a ValueError for any other name."""
     fixed = (frame.name for frame in model.tree.frames if frame.kind == "fixed_joint")
-    independent = listed(independent_joint_indices(model))
+    independent = join_names(independent_joint_indices(model))
     if name not in model.joint_names:
         reason = "is fixed already" if name in fixed else "is unknown"
         raise ValueError(f"lock: joint {name!r:.80} {reason}; available: {independent}")
@@ -250,7 +250,7 @@ class _ChainBuilder:
                 raise ValueError(
                     f"root: the way from {self._frames[self._links[0]].name!r} to the tip passes "
                     f"the {joint.kind} joint {joint.name!r} from its child to its parent, which "
-                    f"only {listed(ONE_DOF)} joints support; use a root above it, such as "
+                    f"only {join_names(ONE_DOF)} joints support; use a root above it, such as "
                     f"{self._frames[parent].name!r}"
                 )
             self._append_joint(joint, self._link_placement, 0.0 - joint.axis)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...engine.algorithms.dynamics.friction import without_friction
+from ...engine.algorithms.dynamics.friction import subtract_friction
 from ...engine.kernel.types import Array
 from ...engine.model import Model
 from ...engine.model.coordinates import has_single_coordinate
@@ -55,7 +55,7 @@ def possible_friction_changes(
     (B, nv) is the direction of the motors' friction, ``friction`` as for ``identify_payload``.
     """
     drives, is_used, root = model.drives, np.ones(v.shape, bool), np.sqrt(weight)[:, None]
-    torque = drives.to_motors(without_friction(model, drives, v, "tau", tau, direction))
+    torque = drives.to_motors(subtract_friction(model, drives, v, "tau", tau, direction))
     v = drives.motor_velocity(v)
     moves = np.abs(v) > np.maximum(_REST_SPEED, _MIN_SPEED_RATIO * np.abs(v).max(axis=0))
     changes = FrictionChanges(

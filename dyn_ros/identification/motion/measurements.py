@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...engine.kernel.types import Array, ArrayLike
-from ...engine.kernel.validation import as_array, coordinate, require_model, require_valid
+from ...engine.kernel.validation import as_array, describe_coordinate, require_model, require_valid
 from ...engine.model.drives import MAX_MEASUREMENT
 from ...engine.model.model import Model
 from ...recordings.tables.row_selection import format_stamp
@@ -155,7 +155,8 @@ def check_measurements(
             limit = f" below {MAX_MEASUREMENT:g}" if np.isfinite(array[index]) else ""
             raise ValueError(
                 f"{name}: expected finite numbers{limit}, got {array[index]:g} in "
-                f"{name}[{', '.join(map(str, index))}]{coordinate(model, axes, index)} at time "
+                f"{name}[{', '.join(map(str, index))}]{describe_coordinate(model, axes, index)} "
+                "at time "
                 f"{format_stamp(time[start + row])} s; remove these samples"
             )
     if (q := raw["q"]) is not None:

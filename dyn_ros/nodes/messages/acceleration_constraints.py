@@ -14,7 +14,7 @@ import dyn_ros
 from dyn_ros import Model
 from dyn_ros.engine.algorithms.constrained.constraints import ConstrainedMotion
 from dyn_ros.engine.kernel.fields import MAX_CONSTRAINTS
-from dyn_ros.engine.kernel.names import listed
+from dyn_ros.engine.kernel.names import join_names
 from dyn_ros.engine.kernel.types import Array
 
 from ...states.joint_states import Rejected
@@ -41,7 +41,7 @@ def constraints_from_preset(robot: RobotContext, values: Mapping[str, Any]) -> C
     if tip_frame not in moving_frames:
         raise Rejected(
             f"tip_frame: no moving frame is named {tip_frame!r:.80}; "
-            f"available: {listed(moving_frames)}"
+            f"available: {join_names(moving_frames)}"
         )
     axes = None
     if preset == "hold_pose":

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dyn_ros.engine.kernel.names import listed
+from dyn_ros.engine.kernel.names import join_names
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.msg import Matrix, Tensor3
 
@@ -33,7 +33,8 @@ def read_vector(robot: RobotContext, message: Any, field: str) -> Array:
     rows = [row_of_name.get(name, -1) for name in names]
     if -1 in rows:
         raise Rejected(
-            f"{field}: there is no {names[rows.index(-1)]!r:.80}; available: {listed(row_of_name)}"
+            f"{field}: there is no {names[rows.index(-1)]!r:.80}; "
+            f"available: {join_names(row_of_name)}"
         )
     if len(set(rows)) != len(rows):
         raise Rejected(f"{field}: duplicate names: " + abbreviate_names(find_duplicates(names)))

@@ -15,7 +15,7 @@ import numpy as np
 import dyn_ros
 from dyn_ros import Data, Model
 from dyn_ros.drives.file import missing_gains
-from dyn_ros.engine.kernel.names import listed, unknown_name
+from dyn_ros.engine.kernel.names import join_names, unknown_name
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.composite_bodies import Body
 from dyn_ros.engine.model.coordinates import independent_joint_indices
@@ -74,7 +74,7 @@ class DynamicsTerms:
             return value
         raise AttributeError(
             f"the term {name!r} is not declared; add it to the `reads` of the output, which "
-            f"declares {listed(sorted(self._names))}"
+            f"declares {join_names(sorted(self._names))}"
         )
 
 
@@ -232,7 +232,8 @@ class RobotContext:
             if name not in self.model.joint_names:
                 raise SettingError(
                     "locked_joints",
-                    f"there is no joint {name!r:.80}; available: {listed(self.model.joint_names)}",
+                    f"there is no joint {name!r:.80}; "
+                    f"available: {join_names(self.model.joint_names)}",
                 )
             if name in lock:
                 raise SettingError("locked_joints", f"duplicate name {name!r:.80}")
@@ -268,10 +269,10 @@ class RobotContext:
             if name in model.joint_names:
                 raise SettingError("joints", f"'{name}' is a mimic joint, without its own row")
             raise SettingError(
-                "joints", f"there is no joint '{name}'; available: {listed(available)}"
+                "joints", f"there is no joint '{name}'; available: {join_names(available)}"
             )
         if len(set(joints)) != len(joints):
-            raise SettingError("joints", "duplicate names in " + listed(joints))
+            raise SettingError("joints", "duplicate names in " + join_names(joints))
         position_rows, rows = joint_rows(model, joints or available)
         self.names = [model.velocity_names[row] for row in rows]
         self.position_names = [model.position_names[row] for row in position_rows]
@@ -289,7 +290,7 @@ class RobotContext:
             raise SettingError(
                 "armature",
                 f"expected {len(self.names)} numbers, one for each of "
-                f"{listed(self.names)}, but got {len(armature)}",
+                f"{join_names(self.names)}, but got {len(armature)}",
             )
         if min(armature) < 0.0:
             raise SettingError("armature", f"expected numbers >= 0, but got {armature}")

@@ -13,7 +13,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 import dyn_ros
 from dyn_ros import Data, Model, ReferenceFrame, srv
-from dyn_ros.engine.kernel.names import listed
+from dyn_ros.engine.kernel.names import join_names
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.coordinates import independent_joint_indices, single_coordinate_joints
 from dyn_ros.engine.model.frames import frame_number
@@ -213,7 +213,7 @@ def _trajectory_joints(model: Model, names: Sequence[str]) -> tuple[list[int], l
         if name not in joint_indices and name not in mimics:
             raise Rejected(
                 f"trajectory: there is no joint {name!r:.80} with one coordinate; "
-                f"available: {listed(joint_indices)}"
+                f"available: {join_names(joint_indices)}"
             )
     columns = [k for k, name in enumerate(names) if name in joint_indices]
     return columns, [joint_indices[names[k]] for k in columns]

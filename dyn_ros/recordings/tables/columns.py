@@ -11,7 +11,7 @@ from os import PathLike
 
 import numpy as np
 
-from ...engine.kernel.names import similar
+from ...engine.kernel.names import similar_names
 from ...engine.kernel.types import Array
 from ...engine.model.model import Model
 from . import files as tables
@@ -151,7 +151,7 @@ class Columns:
         for owner in owners[:_MAX_LISTED_COLUMNS]:
             expected_names = [f"{signal}.{owner}", f"/{owner}/{signal}"]
             close = dict.fromkeys(
-                name for expected in expected_names for name in similar(expected, names)
+                name for expected in expected_names for name in similar_names(expected, names)
             )
             hint = f" (similar: {tables.list_names(tuple(close))})" if close else ""
             descriptions.append(f"'{signal}.{owner}'{hint}")

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ...engine.kernel.names import listed as names_in_message
+from ...engine.kernel.names import join_names as names_in_message
 from ...engine.kernel.types import Array
 
 SIGNALS = ("position", "velocity", "acceleration", "effort", "in_contact")

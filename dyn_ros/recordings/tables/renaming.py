@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from ...engine.kernel.names import similar
+from ...engine.kernel.names import similar_names
 from ...engine.model.model import Model
 from . import files as tables
 
@@ -84,7 +84,7 @@ def _parse_column_list(key: str, value: str, names: Sequence[str], max_count: in
 
 def _missing_column_error(key: str, name: str, names: Sequence[str]) -> ValueError:
     """Return the error about a column that the table does not have."""
-    close = similar(name, names)
+    close = similar_names(name, names)
     hint = f" (similar: {tables.list_names(close)})" if close else ""
     return ValueError(
         f"columns: {key}: the table has no column {name!r}{hint}; its columns are "

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...engine.kernel.types import Array
 from ...engine.model.drives import MAX_MEASUREMENT
-from ...engine.model.moments import Moment, interval
+from ...engine.model.moments import Moment, recording_interval
 
 MAX_GAP_PERIODS = 3.5  # sampling periods; a longer gap ends a segment
 MAX_STAMP = 2**62  # ns; larger stamps are in another unit
@@ -44,7 +44,9 @@ def interval_mask(since: Moment | None, until: Moment | None, time: Array) -> ND
     if (since is None and until is None) or not len(time) or not np.isfinite(time[0]):
         return np.ones(len(time), bool)
     first, elapsed = round(1e9 * float(time[0])), np.round(1e9 * (time - time[0]))
-    begin, end = interval(since, until, first, first + 1 + round(float(np.nanmax(elapsed))))
+    begin, end = recording_interval(
+        since, until, first, first + 1 + round(float(np.nanmax(elapsed)))
+    )
     rows: NDArray[np.bool_] = (elapsed >= begin - first) & (elapsed < end - first)
     return rows
 

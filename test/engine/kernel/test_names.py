@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names in messages."""
 
-from dyn_ros.engine.kernel.names import listed, similar, unknown_name
+from dyn_ros.engine.kernel.names import join_names, similar_names, unknown_name
 
 
 def test_lists_of_names():
-    assert listed("abc") == "a, b, c"
-    assert listed("abc", 3) == "a, b, c"
-    assert listed("abcde", 3) == "a, b, c and 2 more"
-    assert listed(iter("ab"), write=repr) == "'a', 'b'"
-    assert listed([]) == listed([], 3) == "none"
+    assert join_names("abc") == "a, b, c"
+    assert join_names("abc", 3) == "a, b, c"
+    assert join_names("abcde", 3) == "a, b, c and 2 more"
+    assert join_names(iter("ab"), write=repr) == "'a', 'b'"
+    assert join_names([]) == join_names([], 3) == "none"
 
 
 def test_an_unknown_name_is_abbreviated_and_others_are_listed():
@@ -20,6 +20,6 @@ def test_an_unknown_name_is_abbreviated_and_others_are_listed():
 
 
 def test_similar_names():
-    assert similar("elbov", ["elbow", "knee", "elbow_2"]) == ["elbow", "elbow_2"]
-    assert similar("elbov", ["elbow", "elbow_2"], 1) == ["elbow"]
-    assert similar("elbov", ["elbow_2", "knee"], least=0.9) == []
+    assert similar_names("elbov", ["elbow", "knee", "elbow_2"]) == ["elbow", "elbow_2"]
+    assert similar_names("elbov", ["elbow", "elbow_2"], 1) == ["elbow"]
+    assert similar_names("elbov", ["elbow_2", "knee"], least=0.9) == []

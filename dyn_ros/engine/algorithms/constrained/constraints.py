@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...call.data import Data
-from ...kernel.names import listed
+from ...kernel.names import join_names
 from ...kernel.types import Array, ArrayLike, Scalar
 from ...kernel.validation import as_array, finite_number, require_model
 from ...kernel.vocabulary import *
@@ -155,13 +155,13 @@ def _find_choice(name: str, value: object, choices: dict[str, Any]) -> Any:
         return choices[value]  # type: ignore[index]
     except (KeyError, TypeError):
         raise ValueError(
-            f"{name}: expected {listed(choices, write=repr)}, got {value!r:.80}"
+            f"{name}: expected {join_names(choices, write=repr)}, got {value!r:.80}"
         ) from None
 
 
 def moving_frames(model: Model) -> str:
     """Return the names of the frames that a joint moves, for an error."""
-    return listed(frame.name for frame in model.tree.frames if frame.parent >= 0)
+    return join_names(frame.name for frame in model.tree.frames if frame.parent >= 0)
 
 
 def moving_index(model: Model, name: str, frame: str | int) -> int:

@@ -54,10 +54,12 @@ def joint_friction(model: Model, v: ArrayLike, torque: ArrayLike | None = None) 
     """
     speeds, drives = valid_array(require_model(model), "v", ("nv",), v), model.drives
     load = 0.0 * speeds if torque is None else valid_array(model, "torque", ("nv",), torque)
-    return friction_in(model, speeds, load, direction_at(drives, drives.motor_velocity(speeds)))
+    return friction_along(
+        model, speeds, load, friction_direction(drives, drives.motor_velocity(speeds))
+    )
 
 
-def friction_in(model: Model, v: Array, torque: Array, direction: Array) -> Array:
+def friction_along(model: Model, v: Array, torque: Array, direction: Array) -> Array:
     """Return ``joint_friction`` with the direction (..., nv) of each motor's friction, -1 to 1."""
     drives = model.drives
     motors, load = drives.motor_velocity(v), np.abs(drives.to_motors(torque))
@@ -90,10 +92,10 @@ def torque_without_friction(model: Model, v: ArrayLike, torque: ArrayLike) -> Ar
     >>> np.allclose(dyn_ros.torque_without_friction(robot, v, applied), tau)
     True
     """
-    return without_friction(model, model.drives, v, "torque", torque)
+    return subtract_friction(model, model.drives, v, "torque", torque)
 
 
-def without_friction(
+def subtract_friction(
     model: Model,
     drives: Drives,
     v: ArrayLike,
@@ -108,7 +110,7 @@ def without_friction(
     """
     motors = drives.motor_velocity(valid_array(require_model(model), "v", ("nv",), v))
     if direction is None:
-        direction = direction_at(drives, motors)
+        direction = friction_direction(drives, motors)
     link_torque = drives.to_motors(valid_array(model, name, ("nv",), torque))
     link_torque = link_torque - _unloaded(model, drives, motors, direction)
     sign = direction * np.sign(link_torque)
@@ -148,10 +150,10 @@ def measured_torque(model: Model, data: Data, q: ArrayLike, effort: ArrayLike) -
     [6. 6. 6. 6. 6. 6. 6.]
     """
     efforts = valid_array(require_model(model), "effort", ("nv",), effort)
-    return with_gravity(model, data, q, model.drives.to_torque(efforts))
+    return add_compensated_gravity(model, data, q, model.drives.to_torque(efforts))
 
 
-def with_gravity(model: Model, data: Data, q: ArrayLike, torque: Array) -> Array:
+def add_compensated_gravity(model: Model, data: Data, q: ArrayLike, torque: Array) -> Array:
     """Return torques at the joints with the gravity torque that drives have subtracted."""
     compensated = model.drives.is_compensated
     if not compensated.any():
@@ -159,12 +161,12 @@ def with_gravity(model: Model, data: Data, q: ArrayLike, torque: Array) -> Array
     return torque + compensated * generalized_gravity(model, data, q)
 
 
-def direction_at(drives: Drives, v: Array) -> Array:
+def friction_direction(drives: Drives, v: Array) -> Array:
     """Return the direction of each motor's friction at velocities v (..., nv), from -1 to 1."""
-    return step(v, drives.friction_velocity, drives.has_smooth_friction)
+    return smooth_sign(v, drives.friction_velocity, drives.has_smooth_friction)
 
 
-def step(v: Array, width: Array | float, is_smooth: NDArray[np.bool_] | bool) -> Array:
+def smooth_sign(v: Array, width: Array | float, is_smooth: NDArray[np.bool_] | bool) -> Array:
     """Return the sign of velocities, which changes over a width of them.
 
     It changes linearly between minus and plus the width, or smoothly, as tanh(v / width).
@@ -176,8 +178,10 @@ def step(v: Array, width: Array | float, is_smooth: NDArray[np.bool_] | bool) ->
     return np.where(smooth, np.tanh(relative_speed), sign) if smooth.any() else sign
 
 
-def step_change(v: Array, width: Array | float, is_smooth: NDArray[np.bool_] | bool) -> Array:
-    """Return the derivative of ``step`` by the logarithm of the width."""
+def smooth_sign_change(
+    v: Array, width: Array | float, is_smooth: NDArray[np.bool_] | bool
+) -> Array:
+    """Return the derivative of ``smooth_sign`` by the logarithm of the width."""
     wide = np.asarray(width) > 0.0
     relative_speed = v / np.where(wide, width, 1.0)
     inside = np.where(is_smooth, 1.0 - np.tanh(relative_speed) ** 2, np.abs(relative_speed) < 1.0)

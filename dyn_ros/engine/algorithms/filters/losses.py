@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from ...kernel.types import Array, ArrayLike
-from ...kernel.validation import flag, valid_array
+from ...kernel.validation import require_bool, valid_array
 from ...model.drives import Drives
 from ...model.model import Model
-from ..dynamics.friction import without_friction
-from .low_pass import directions
+from ..dynamics.friction import subtract_friction
+from .low_pass import motor_directions
 
 
 class Losses:
@@ -26,7 +26,7 @@ class Losses:
 
     def __init__(self, model: Model, friction: bool, velocity: Array) -> None:
         self._model, self._velocity = model, velocity
-        self._is_on = flag("friction", friction)
+        self._is_on = require_bool("friction", friction)
         self.reset()
         self._read()
 
@@ -70,8 +70,8 @@ class Losses:
         if dt is not None and self._own.friction_distance.any():
             motors = self._own.motor_velocity(valid_array(self._model, "v", ("nv",), v))
             rows = motors.reshape(-1, self._model.nv)
-            direction, self._after = directions(
+            direction, self._after = motor_directions(
                 self._own, rows, np.broadcast_to(dt, len(rows)), self._before
             )
             direction = direction.reshape(motors.shape)
-        return without_friction(self._model, self._own, v, "tau", tau, direction)
+        return subtract_friction(self._model, self._own, v, "tau", tau, direction)

@@ -13,7 +13,7 @@ from ...kernel.types import Array
 from ...kernel.vocabulary import *
 from ...machine_code.compiler import Entry
 from ...model.drives import Drives
-from ..dynamics.friction import direction_at
+from ..dynamics.friction import friction_direction
 
 MIN_SPEED = 1e-9  # rad/s, m/s; so that directions are new after a gap, even at rest
 
@@ -48,7 +48,7 @@ def smooth_samples(
 LOW_PASS = Entry("low_pass", smooth_samples, "pqqpqqpp")
 
 
-def directions(
+def motor_directions(
     drives: Drives, v: Array, dt: Array, before: Array | None = None
 ) -> tuple[Array, Array]:
     """Return directions of the friction of motors with velocities v (B, nv), from -1 to 1.
@@ -60,17 +60,19 @@ def directions(
     dt (B,) are the times since the samples before. The second result is what to pass as ``before``
     (nv,) with the samples that follow; without it, the motors have not just turned.
     """
-    direction, columns = direction_at(drives, v), np.flatnonzero(drives.friction_distance)
+    direction, columns = friction_direction(drives, v), np.flatnonzero(drives.friction_distance)
     if before is None:
         before, dt = np.sign(v[0]), np.append(0.0, dt[1:])
-    turned = presliding(v[:, columns], dt, drives.friction_distance[columns], before[columns])
+    turned = presliding_directions(
+        v[:, columns], dt, drives.friction_distance[columns], before[columns]
+    )
     direction[:, columns] = np.abs(direction[:, columns]) * turned
     after = np.sign(v[-1])
     after[columns] = turned[-1]
     return direction, after
 
 
-def presliding(v: Array, dt: Array, distance: Array, before: Array) -> Array:
+def presliding_directions(v: Array, dt: Array, distance: Array, before: Array) -> Array:
     """Return the directions of the friction of motors that turn over a distance, (B, n).
 
     Velocities v are (B, n), the distances and the directions ``before`` are (n,).
@@ -78,10 +80,10 @@ def presliding(v: Array, dt: Array, distance: Array, before: Array) -> Array:
     return _smooth(np.sign(v), -np.expm1(-_path(v, dt, distance)), before)
 
 
-def presliding_changes(
+def presliding_direction_changes(
     v: Array, dt: Array, distance: Array, before: Array, change: Array
 ) -> tuple[Array, Array]:
-    """Return ``presliding`` and its derivatives by the logarithms of the distances, (B, n).
+    """Return ``presliding_directions`` and derivatives by the logarithms of distances, (B, n).
 
     ``change`` (n,) are the derivatives before.
     """

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from ...call.algorithm import algorithm, public
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
-from ...kernel.validation import flag, one_each, require_model
+from ...kernel.validation import one_each, require_bool, require_model
 from ...kernel.vocabulary import *
 from ...machine_code.compiler import Entry
 from ...model.model import Model
@@ -362,7 +362,7 @@ def momentum_observer_step(
         model,
         data,
         threads,
-        int(flag("direct", direct)),
+        int(require_bool("direct", direct)),
         q,
         v,
         tau,

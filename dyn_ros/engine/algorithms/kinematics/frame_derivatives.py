@@ -17,7 +17,7 @@ from __future__ import annotations
 from ...call.algorithm import algorithm
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
-from ...kernel.validation import flag
+from ...kernel.validation import require_bool
 from ...kernel.vocabulary import *
 from ...model.frames import ReferenceFrame, frame_selector
 from ...model.model import Model
@@ -246,7 +246,7 @@ def frame_acceleration_derivatives(
     >>> np.allclose(da_da, dyn_ros.frame_jacobian(model, data, q, "tool", ReferenceFrame.LOCAL))
     True
     """
-    selector = frame_selector(model, frame, reference_frame) << CLASSICAL.bits | flag(
+    selector = frame_selector(model, frame, reference_frame) << CLASSICAL.bits | require_bool(
         "classical", classical
     )
     return frame_acceleration_derivatives.call(model, data, threads, selector, q, v, a, offset)

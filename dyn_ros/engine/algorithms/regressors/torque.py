@@ -21,7 +21,7 @@ import numpy as np
 from ...call.algorithm import algorithm
 from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
-from ...kernel.validation import flag
+from ...kernel.validation import require_bool
 from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..kinematics import root_axes as ra
@@ -207,9 +207,9 @@ def joint_torque_regressor(
     """
     bodies: Array = joint_torque_regressor.call(model, data, threads, q, v, a)
     parts = [bodies]
-    if flag("armature", armature):
+    if require_bool("armature", armature):
         parts.append(_diagonal(np.asarray(a, float), bodies))
-    if flag("friction", friction):
+    if require_bool("friction", friction):
         rates = np.asarray(v, float)
         parts += [
             _diagonal(rates, bodies),

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...kernel.names import listed
+from ...kernel.names import join_names
 from .lumping import link_inertia, lump_inertias, rotational_fault, rotational_of, warn_massless
 from .moving_joints import ROOT_JOINT_NAME, make_joint, traverse_tree
 from .text import MAX_CHARACTERS, UrdfError, child, children, parse_elements, read_description
@@ -92,7 +92,9 @@ def read_urdf(
 
 def _check_choice(argument: str, value: object, choices: tuple[Any, ...]) -> None:
     if value not in choices:
-        raise ValueError(f"{argument} is {value!r}; expected one of {listed(choices, write=repr)}")
+        raise ValueError(
+            f"{argument} is {value!r}; expected one of {join_names(choices, write=repr)}"
+        )
 
 
 def _make_tree(

@@ -12,7 +12,7 @@ import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable
 
-from ...kernel.names import listed
+from ...kernel.names import join_names
 
 MAX_CHARACTERS = 5_000_000
 """Longer texts are rejected. The largest known descriptions are below 1 MB."""
@@ -49,7 +49,7 @@ class UrdfError(ValueError):
 
 def quoted(names: Iterable[str]) -> str:
     """Format names in quotes for a message, up to ten of them."""
-    return listed(names, 10, '"{}"'.format)
+    return join_names(names, 10, '"{}"'.format)
 
 
 def read_description(path: str | os.PathLike[str], timeout: float = PIPE_TIMEOUT) -> str:

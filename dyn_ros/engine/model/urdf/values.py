@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...kernel.names import listed
+from ...kernel.names import join_names
 from ...kernel.types import Array
 from .text import UrdfError, local_name, namespace
 from .tree import MAX_MIMIC_RATIO, MAX_URDF_NUMBER, SUPPORTED
@@ -184,7 +184,7 @@ def _parsed_text(text: str, content: Any, label: str, largest: float) -> Any:
         raise UrdfError(f"{label} is {text!r:.80}; run the xacro command first")
     if content is SUPPORTED:
         if text not in SUPPORTED:
-            raise UrdfError(f"{label} is {text!r:.80}; supported: {listed(SUPPORTED)}")
+            raise UrdfError(f"{label} is {text!r:.80}; supported: {join_names(SUPPORTED)}")
         return text
     if content == _TEXT:
         if not text.strip():

@@ -5,12 +5,12 @@
 import numpy as np
 import pytest
 
-from dyn_ros.engine.algorithms.filters.low_pass import directions, presliding
+from dyn_ros.engine.algorithms.filters.low_pass import motor_directions, presliding_directions
 from dyn_ros.engine.model import Drives
 
 
 def after(v, dt, distance, start):
-    return presliding(v[:, None], dt, np.array([distance]), np.array([start]))[:, 0]
+    return presliding_directions(v[:, None], dt, np.array([distance]), np.array([start]))[:, 0]
 
 
 def test_by_hand_after_a_reversal():
@@ -51,10 +51,10 @@ def test_parts_of_a_recording(coupled):
     )
     v, dt = drives.motor_velocity(rng.normal(size=(50, 3))), rng.uniform(0.01, 0.1, 50)
     v[30:33] = 0.0
-    every, _ = directions(drives, v, dt)
-    first, after = directions(drives, v[:20], dt[:20])
+    every, _ = motor_directions(drives, v, dt)
+    first, after = motor_directions(drives, v[:20], dt[:20])
     np.testing.assert_array_equal(
-        every, np.concatenate([first, directions(drives, v[20:], dt[20:], after)[0]])
+        every, np.concatenate([first, motor_directions(drives, v[20:], dt[20:], after)[0]])
     )
     assert (every[30:33] == 0.0).all()
     np.testing.assert_array_equal(every[0], np.clip(v[0] / 0.1, -1.0, 1.0))
@@ -66,5 +66,5 @@ def test_noise_at_rest_does_not_turn_friction():
     """A ramp at low speed remains: whichever direction friction has had, it goes to zero."""
     v = np.random.default_rng(1).normal(scale=0.01, size=(2000, 1))
     drives = Drives.of(1, friction_distance=1e-4, friction_velocity=0.1)
-    found, _ = directions(drives, v, np.full(2000, 0.01), np.ones(1))
+    found, _ = motor_directions(drives, v, np.full(2000, 0.01), np.ones(1))
     assert np.abs(found[500:]).max() < 0.4 and np.abs(found[500:]).mean() < 0.1
