@@ -36,10 +36,10 @@ def build_library(out: Path, entries: Sequence[Entry], targets: Sequence[str]) -
     """Compile entries for targets, and link a library for each."""
     matching_targets = [target for target in targets if TARGETS[target].lanes == LANES]
     if other_targets := [target for target in targets if target not in matching_targets]:
-        _compile([entry for entry in entries if not entry.name.endswith("-lanes")], targets)
+        _compile_entries([entry for entry in entries if not entry.name.endswith("-lanes")], targets)
         _build_in_process(out, entries, other_targets)
     if matching_targets:
-        _compile(entries, matching_targets)
+        _compile_entries(entries, matching_targets)
         _link_libraries(out, entries, matching_targets)
 
 
@@ -56,7 +56,7 @@ def _build_in_process(out: Path, entries: Sequence[Entry], targets: Sequence[str
         sys.exit(1)
 
 
-def _compile(entries: Sequence[Entry], targets: Sequence[str]) -> None:
+def _compile_entries(entries: Sequence[Entry], targets: Sequence[str]) -> None:
     """Compile entries into the cache."""
     started = 0
 
@@ -95,7 +95,7 @@ def _link_libraries(out: Path, entries: Sequence[Entry], targets: Sequence[str])
         (out / target / library.MANIFEST).write_text(manifest)
 
 
-def linker(target: str) -> list[str]:
+def link_command(target: str) -> list[str]:
     """Return the command that links for a target."""
     if target == "aarch64" and platform.machine() != "aarch64":
         return ["aarch64-linux-gnu-gcc"]
@@ -110,7 +110,7 @@ def _link_library(entries: Sequence[Entry], target: str, folder: Path) -> None:
         for entry in entries:
             Path(objects, f"{entry.symbol}.o").write_bytes(entry.code_for(target))
         command = [
-            *linker(target),
+            *link_command(target),
             "-shared",
             "-nostdlib",
             "-Wl,--gc-sections",

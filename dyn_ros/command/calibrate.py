@@ -24,7 +24,7 @@ def add_calibrate(commands: Commands) -> None:
         "Calibrate thresholds of external efforts from recordings in which nothing touches "
         "the robot."
     )
-    command = arguments.add_command(commands, "calibrate", _calibrate, text)
+    command = arguments.add_command(commands, "calibrate", _run_calibrate, text)
     arguments.add_robot(command)
     arguments.add_drives(command)
     arguments.add_recordings(command)
@@ -58,7 +58,7 @@ def add_calibrate(commands: Commands) -> None:
     )
 
 
-def _calibrate(options: argparse.Namespace) -> None:
+def _run_calibrate(options: argparse.Namespace) -> None:
     """Run the command ``calibrate``."""
     from rich.progress import TimeElapsedColumn
 
@@ -70,7 +70,7 @@ def _calibrate(options: argparse.Namespace) -> None:
     arguments.require_folders(options.output)
     settings = arguments.settings_in_options(options)
     gain, smoothing = settings.pop("gain", None), settings.pop("smoothing", None)
-    with tables.progress("reading", TimeElapsedColumn()), report_errors():
+    with tables.progress_bar("reading", TimeElapsedColumn()), report_errors():
         paths = find_recordings(options.recordings)
         arm = recorded.apply_lock_option(options, model, paths)
         arguments.require_gains(options, arm)

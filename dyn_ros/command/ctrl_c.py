@@ -17,12 +17,12 @@ INTERRUPTED_EXIT_CODE = 130  # 128 plus the number of SIGINT
 
 def exit_immediately_on_sigint() -> None:
     """Exit immediately on SIGINT, without a traceback or cleanup."""
-    _replace_handler(signal.default_int_handler, _exit)
+    _replace_handler(signal.default_int_handler, _exit_process)
 
 
 def raise_on_sigint() -> None:
     """Raise a KeyboardInterrupt on SIGINT, as Python does by default."""
-    _replace_handler(_exit, signal.default_int_handler)
+    _replace_handler(_exit_process, signal.default_int_handler)
 
 
 def is_dyn_ros_command() -> bool:
@@ -40,7 +40,8 @@ def _replace_handler(previous: object, replacement: object) -> None:
             pass
 
 
-def _exit(number: int, frame: object) -> None:
+def _exit_process(number: int, frame: object) -> None:
+    """Exit at once, without ending threads or flushing files."""
     os._exit(INTERRUPTED_EXIT_CODE)
 
 

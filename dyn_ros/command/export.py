@@ -15,7 +15,7 @@ from .arguments import Commands, UsageError, read_robot, report_errors
 def add_export(commands: Commands) -> None:
     """Add the command ``export``."""
     text = "Write a library for C and C++, or the file of a robot that it reads."
-    command = arguments.add_command(commands, "export", _export, text)
+    command = arguments.add_command(commands, "export", _run_export, text)
     command.add_argument(
         "-o",
         "--out",
@@ -100,7 +100,7 @@ _ROBOT_OPTIONS: dict[str, object] = {"name": None, "fixed": False, "inputs": [],
 _LIBRARY_OPTIONS = {"functions": None, "target": None}
 
 
-def _export(options: argparse.Namespace) -> None:
+def _run_export(options: argparse.Namespace) -> None:
     """Run the command ``export``."""
     if options.robot is None:
         _reject_options(options, _ROBOT_OPTIONS, "--robot")

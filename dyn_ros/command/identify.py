@@ -34,7 +34,7 @@ _KNOWN_LOAD_REMEDY = "pass --effort-constant estimate, with recordings of a know
 def add_identify(commands: Commands) -> None:
     """Add the command ``identify``."""
     text = "Estimate a robot's inertias and friction from recordings of its torques."
-    command = arguments.add_command(commands, "identify", _identify, text)
+    command = arguments.add_command(commands, "identify", _run_identify, text)
     arguments.add_robot(command)
     arguments.add_drives(command)
     arguments.add_recordings(command)
@@ -149,7 +149,7 @@ def add_identify(commands: Commands) -> None:
     )
 
 
-def _identify(options: argparse.Namespace) -> None:
+def _run_identify(options: argparse.Namespace) -> None:
     """Run the command ``identify``."""
     from rich.progress import TimeElapsedColumn
 
@@ -159,11 +159,11 @@ def _identify(options: argparse.Namespace) -> None:
     arguments.require_folders(options.output, options.report)
     if options.report and not find_spec("plotly"):
         raise UsageError('reports require plotly: pip install "dyn_ros[identify]"')
-    with tables.progress("reading", TimeElapsedColumn(), total=1.0) as show, report_errors():
-        result, gains = _run_identification(
+    with tables.progress_bar("reading", TimeElapsedColumn(), total=1.0) as show, report_errors():
+        result, gains = _identify_from_options(
             options, model, lambda fraction, label: show(completed=fraction, description=label)
         )
-        validation_errors = _validate(options, model, result)
+        validation_errors = _find_validation_errors(options, model, result)
     with report_errors():
         _write_results(options, model, result, validation_errors)
     if gains is not None:
@@ -179,7 +179,7 @@ def _identify(options: argparse.Namespace) -> None:
     tables.show_identification(result, options.report, validation_errors)
 
 
-def _run_identification(
+def _identify_from_options(
     options: argparse.Namespace, model: Model, progress: Callable[[float, str], None]
 ) -> tuple[Identification, GainEstimate | None]:
     """Identify the robot; return the result, and the gains if they were estimated."""
@@ -206,6 +206,7 @@ def _run_identification(
     gains = None
 
     def make_options(arm: Model, samples: Samples | None) -> IdentifyOptions:
+        """Return the options for the robot ``arm``; estimate gains from samples if requested."""
         nonlocal gains
         arguments.require_gains(options, arm, _KNOWN_LOAD_REMEDY)
         if not estimates_gains or samples is None:
@@ -296,7 +297,7 @@ def _find_shapes(
     return shapes
 
 
-def _validate(
+def _find_validation_errors(
     options: argparse.Namespace, model: Model, result: Identification
 ) -> Sequence[JointResult]:
     """Return the errors on the recordings of ``--validate``, if there are any."""

@@ -34,7 +34,7 @@ _MAX_LISTED_RECORDINGS = 50
 def add_log(commands: Commands) -> None:
     """Add the command ``log``."""
     text = "Compute torques, external efforts and more from recordings."
-    command = arguments.add_command(commands, "log", _log, text)
+    command = arguments.add_command(commands, "log", _run_log, text)
     arguments.add_recordings(command)
     command.add_argument(
         "--robot",
@@ -104,7 +104,7 @@ def add_log(commands: Commands) -> None:
     )
 
 
-def _log(options: argparse.Namespace) -> int:
+def _run_log(options: argparse.Namespace) -> int:
     """Run the command ``log``; return its exit code."""
     if options.scheduler is not None and options.out is None:
         raise UsageError("--scheduler: pass --out too, a folder that all workers can write to")
@@ -142,7 +142,7 @@ def _log_into_folder(options: argparse.Namespace, out: Path) -> int:
     """Compute, plot and summarize results in a folder; return the exit code."""
     with report_errors():
         log = _prepare_log(options, out)
-    if not _run_log(options, log):
+    if not _compute_log(options, log):
         return 130
     if options.plot is not None:
         _save_plot(options, log)
@@ -204,7 +204,7 @@ def _read_settings(options: argparse.Namespace) -> QuantitySettings:
     return QuantitySettings(joints=tuple(options.joints), velocity=options.velocity, **values)
 
 
-def _run_log(options: argparse.Namespace, log: Log) -> bool:
+def _compute_log(options: argparse.Namespace, log: Log) -> bool:
     """Compute the quantities; return False if Ctrl-C stopped it."""
     from ..logs.log import WriteError
 
@@ -263,7 +263,7 @@ def _show_progress(log: Log) -> Iterator[Any]:
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
     )
-    with tables.progress("", *columns, total=1.0, rate="") as update:
+    with tables.progress_bar("", *columns, total=1.0, rate="") as update:
         yield lambda done, path: update(
             completed=done,
             description=Path(path).name,
@@ -301,10 +301,10 @@ def _save_plot(options: argparse.Namespace, log: Log) -> None:
 
 def _show_results(log: Log, out: Path | None) -> None:
     """Print the table of the columns, contacts, and warnings of what could not be used."""
-    from .tables import count_noun, show_contacts, terminal
+    from .tables import count_noun, make_console, show_contacts
 
     if log.states:
-        terminal().print(log.summary.to_rich())
+        make_console().print(log.summary.to_rich())
     for path, contacts in log.contacts.items():
         if contacts:
             show_contacts(path, contacts)

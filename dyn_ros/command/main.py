@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Arguments that ``ros2 run`` and launch append after ``--ros-args`` are ignored.
     """
     command_arguments, xacro_arguments = arguments.split_arguments(
-        _without_ros_arguments(sys.argv[1:] if argv is None else argv)
+        _remove_ros_arguments(sys.argv[1:] if argv is None else argv)
     )
     parser = _make_parser()
     options = parser.parse_args(command_arguments, argparse.Namespace(xacro=xacro_arguments))
@@ -100,7 +100,7 @@ def precompile() -> int:
     return main(["precompile", *sys.argv[1:]])
 
 
-def _without_ros_arguments(argv: Sequence[str]) -> list[str]:
+def _remove_ros_arguments(argv: Sequence[str]) -> list[str]:
     """Remove ROS arguments: each ``--ros-args`` up to ``--`` or the end."""
     command_arguments: list[str] = []
     is_ros = False
@@ -138,8 +138,9 @@ def _make_parser() -> argparse.ArgumentParser:
 
 
 def _add_demo(commands: Commands) -> None:
+    """Add the command ``demo``."""
     text = "Move a robot and show its gravity torques, nonlinear effects and inertia live."
-    command = arguments.add_command(commands, "demo", _demo, text)
+    command = arguments.add_command(commands, "demo", _run_demo, text)
     command.add_argument(
         "--robot",
         type=Path,
@@ -172,9 +173,9 @@ def _add_demo(commands: Commands) -> None:
     command.add_argument("--no-browser", action="store_true", help="show only the table, no page")
 
 
-def _demo(options: argparse.Namespace) -> None:
+def _run_demo(options: argparse.Namespace) -> None:
     """Run the command ``demo``."""
-    from ..demo.run import ARM, DemoError, run
+    from ..demo.run import ARM, DemoError, run_demo
 
     settings = (
         options.root_joint,
@@ -187,26 +188,27 @@ def _demo(options: argparse.Namespace) -> None:
     robot = options.robot or ARM
     try:
         if robot.suffix != ".xacro" and robot != Path("-"):
-            return run(robot, *settings)
+            return run_demo(robot, *settings)
         read_robot(options, read_urdf)
         # the processes of the demo read a file
         with tempfile.TemporaryDirectory(prefix="dyn_ros-demo-") as folder:
             expanded = Path(folder, "robot.urdf")
             expanded.write_text(arguments.robot_text(options), encoding="utf-8")
-            return run(expanded, *settings, mesh_folders=arguments.mesh_folders(options))
+            return run_demo(expanded, *settings, mesh_folders=arguments.mesh_folders(options))
     except DemoError as error:
         raise UsageError(error) from error
 
 
 def _add_info(commands: Commands) -> None:
+    """Add the command ``info``."""
     text = "Show a robot's joints, masses and limits, and warnings about its description."
-    command = arguments.add_command(commands, "info", _info, text)
+    command = arguments.add_command(commands, "info", _run_info, text)
     arguments.add_robot(command)
     arguments.add_root_joint(command)
     arguments.add_formats(command)
 
 
-def _info(options: argparse.Namespace) -> None:
+def _run_info(options: argparse.Namespace) -> None:
     """Run the command ``info``."""
     from . import tables
 
@@ -214,8 +216,9 @@ def _info(options: argparse.Namespace) -> None:
 
 
 def _add_torque(commands: Commands) -> None:
+    """Add the command ``torque``."""
     text = "Show the torques of a robot in a state: gravity, nonlinear effects, inverse dynamics."
-    command = arguments.add_command(commands, "torque", _torque, text)
+    command = arguments.add_command(commands, "torque", _run_torque, text)
     arguments.add_robot(command)
     arguments.add_root_joint(command)
     arguments.add_formats(command)
@@ -241,7 +244,7 @@ def _add_torque(commands: Commands) -> None:
     )
 
 
-def _torque(options: argparse.Namespace) -> None:
+def _run_torque(options: argparse.Namespace) -> None:
     """Run the command ``torque``."""
     from . import tables
 
@@ -252,11 +255,12 @@ def _torque(options: argparse.Namespace) -> None:
 
 
 def _add_check(commands: Commands) -> None:
+    """Add the command ``check``."""
     text = (
         "Check a description for masses, inertias, meshes and limits that are impossible or "
         "implausible."
     )
-    command = arguments.add_command(commands, "check", _check, text)
+    command = arguments.add_command(commands, "check", _run_check, text)
     arguments.add_robot(command)
     arguments.add_root_joint(command)
     command.add_argument(
@@ -277,7 +281,7 @@ def _add_check(commands: Commands) -> None:
     )
 
 
-def _check(options: argparse.Namespace) -> int:
+def _run_check(options: argparse.Namespace) -> int:
     """Run the command ``check``; return 1 if there are findings."""
     from rich.progress import MofNCompleteColumn
 
@@ -286,7 +290,7 @@ def _check(options: argparse.Namespace) -> int:
     folders = [*options.mesh_path, *arguments.mesh_folders(options)]
 
     def read(xml: str, root_joint: RootJoint) -> Examination:
-        with tables.progress("meshes", MofNCompleteColumn()) as show:
+        with tables.progress_bar("meshes", MofNCompleteColumn()) as show:
             return examine_urdf(
                 xml,
                 root_joint,
@@ -306,9 +310,10 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _add_excite(commands: Commands) -> None:
+    """Add the command ``excite``."""
     text = "Compute a motion whose recording determines a robot's parameters well."
     command = commands.add_parser("excite", help=text, description=text)
-    command.set_defaults(run=_excite, root_joint="fixed")
+    command.set_defaults(run=_run_excite, root_joint="fixed")
     arguments.add_robot(command)
     command.add_argument(
         "-o",
@@ -358,7 +363,7 @@ def _add_excite(commands: Commands) -> None:
     command.add_argument("--seed", type=int, default=0, help="seed of the search (default: 0)")
 
 
-def _excite(options: argparse.Namespace) -> None:
+def _run_excite(options: argparse.Namespace) -> None:
     """Run the command ``excite``."""
     from rich.progress import MofNCompleteColumn
 
@@ -368,7 +373,7 @@ def _excite(options: argparse.Namespace) -> None:
 
     model = recorded.reduce_model(read_robot(options, Model.from_urdf), options.lock)
     with (
-        tables.progress("searching", MofNCompleteColumn()) as show,
+        tables.progress_bar("searching", MofNCompleteColumn()) as show,
         report_errors(options.output),
         _use_one_thread(),
     ):
@@ -406,8 +411,9 @@ def _use_one_thread() -> AbstractContextManager[object]:
 
 
 def _add_precompile(commands: Commands) -> None:
+    """Add the command ``precompile``."""
     text = "Compile the algorithms in advance, so that nodes start quickly."
-    command = arguments.add_command(commands, "precompile", _precompile, text)
+    command = arguments.add_command(commands, "precompile", _run_precompile, text)
     command.add_argument(
         "algorithms",
         nargs="*",
@@ -416,7 +422,7 @@ def _add_precompile(commands: Commands) -> None:
     )
 
 
-def _precompile(options: argparse.Namespace) -> None:
+def _run_precompile(options: argparse.Namespace) -> None:
     """Run the command ``precompile``."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
@@ -438,6 +444,7 @@ def _precompile(options: argparse.Namespace) -> None:
 
 
 def _add_completion(commands: Commands, parser: argparse.ArgumentParser) -> None:
+    """Add the command ``completion``."""
     text = "Print a script that completes the arguments of dyn_ros in a shell."
     command = commands.add_parser(
         "completion",
@@ -446,11 +453,11 @@ def _add_completion(commands: Commands, parser: argparse.ArgumentParser) -> None
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=_COMPLETION_HELP,
     )
-    command.set_defaults(run=lambda options: _completion(options, parser))
+    command.set_defaults(run=lambda options: _run_completion(options, parser))
     command.add_argument("shell", choices=("bash", "zsh", "fish"))
 
 
-def _completion(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+def _run_completion(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
     """Run the command ``completion``."""
     try:
         import shtab

@@ -19,7 +19,7 @@ _DEFAULT_NAME = "estimated"  # as in ~/estimate_payload
 def add_payload(commands: Commands) -> None:
     """Add the command ``payload``."""
     text = "Weigh what a robot carries, from recordings with it."
-    command = arguments.add_command(commands, "payload", _payload, text)
+    command = arguments.add_command(commands, "payload", _run_payload, text)
     arguments.add_robot(command)
     arguments.add_drives(command)
     arguments.add_recordings(command)
@@ -45,7 +45,7 @@ def add_payload(commands: Commands) -> None:
     recorded.add_options(command)
 
 
-def _payload(options: argparse.Namespace) -> None:
+def _run_payload(options: argparse.Namespace) -> None:
     """Run the command ``payload``."""
     from ..identification import identify_payload
     from ..identification.solution import effort_unit_warnings
@@ -56,8 +56,10 @@ def _payload(options: argparse.Namespace) -> None:
     arguments.require_folders(options.output)
     if not options.name:
         raise UsageError(f"--name: expected a name, got ''; leave it out for {_DEFAULT_NAME!r}")
-    with tables.progress("reading"), report_errors():
-        arm, samples = recorded.read(options, model, find_recordings(options.recordings), False)
+    with tables.progress_bar("reading"), report_errors():
+        arm, samples = recorded.read_recorded_samples(
+            options, model, find_recordings(options.recordings), False
+        )
         arguments.require_gains(options, arm)
         warnings = [*samples.warnings, *effort_unit_warnings(arm, samples)]
         payload = identify_payload(arm, samples, options.load_frame)

@@ -142,7 +142,7 @@ def _open_table(options: argparse.Namespace, model: Model, path: Path) -> Column
         return Columns(path, model, arguments.require_unique("--columns", options.columns) or None)
 
 
-def read(
+def read_recorded_samples(
     options: argparse.Namespace, model: Model, paths: Sequence[Path], lock_still: bool = True
 ) -> tuple[Model, Samples]:
     """Read recordings; return the robot without locked joints, and its samples.

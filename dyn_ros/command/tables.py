@@ -108,6 +108,7 @@ def _joint_row(model: Model, joint: Joint) -> dict[str, Any]:
 
 
 def _print_joints(model: Model, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print a table with a row for each joint."""
     mimics = any(row["mimic"] is not None for row in rows)
     columns = _JOINT_COLUMNS if mimics else _JOINT_COLUMNS[:-3]
     headings = {"name": "joint", "parent": "on", "mimic": "mimics"}
@@ -122,7 +123,7 @@ def _print_joints(model: Model, rows: Sequence[Mapping[str, Any]]) -> None:
     for row in rows:
         row = {**row, "parent": row["parent"] or "(root)"}
         table.add_row(*(_format_cell(row[name]) for name in columns))
-    console = terminal()
+    console = make_console()
     console.print(table)
     if mimics:
         console.print(
@@ -182,11 +183,12 @@ def _load_fraction(torque: float, limit: float) -> float | None:
 
 
 def _print_torques(rows: Sequence[Mapping[str, Any]], pose: Mapping[str, float]) -> None:
+    """Print a table with a row for each joint, and the given positions ``pose``."""
     table = _make_table("joint", *map(_number_column, _TORQUE_COLUMNS[1:]))
     for row in rows:
         load = "" if row["load"] is None else f"{100.0 * row['load']:.1f} %"
         table.add_row(*(_format_cell(row[name]) for name in _TORQUE_COLUMNS[:-1]), load)
-    console = terminal()
+    console = make_console()
     console.print(table)
     if pose:
         console.print(
@@ -235,7 +237,13 @@ def show_findings(
         _print_csv(
             Finding._fields,
             [
-                {**row, **{name: json.dumps(_to_json(row[name])) for name in ("values", "limits")}}
+                {
+                    **row,
+                    **{
+                        name: json.dumps(_convert_to_json(row[name]))
+                        for name in ("values", "limits")
+                    },
+                }
                 for row in rows
             ],
         )
@@ -248,7 +256,7 @@ def show_findings(
 
 
 def _print_findings(findings: Sequence[Finding], unexamined: Sequence[str]) -> None:
-    console = terminal()
+    console = make_console()
     if findings:
         table = Table(
             Column("where", overflow="fold"), "what", "advice", box=box.SIMPLE_HEAD, show_lines=True
@@ -311,7 +319,7 @@ def show_identification(
                 ),
             ),
         )
-    console = terminal()
+    console = make_console()
     console.print(table)
     explanation = (
         "; unseen is the error on the recordings of --validate" if validation_errors else ""
@@ -381,7 +389,7 @@ def show_gains(names: "Sequence[str]", gains: "GainEstimate") -> None:
             name,
             *map(_format_number, (gains.gain[k], gains.lower[k], gains.upper[k], gains.error[k])),
         )
-    console = terminal()
+    console = make_console()
     console.print(table)
     console.print(
         "Torque per unit of effort [N m or N per unit] with its 95 % interval; RMS error "
@@ -419,7 +427,7 @@ def show_payload(
     errors = _make_table("joint", *map(_number_column, ("before", "after")))
     for name, *values in zip(names, payload.before, payload.after):
         errors.add_row(name, *map(_format_number, values))
-    console = terminal()
+    console = make_console()
     console.print(table)
     console.print(
         f"In {payload.frame}, the inertia about the center of mass, with 95 % intervals. "
@@ -442,8 +450,8 @@ def show_thresholds(names: "Sequence[str]", limits: "CalibratedThresholds") -> N
     )
     for name, row in zip(names, rows):
         table.add_row(name, *map(_format_number, row))
-    terminal().print(table)
-    terminal().print(
+    make_console().print(table)
+    make_console().print(
         "Thresholds in N m or N; per speed is added for each rad/s or m/s; at rest "
         "includes fixed, but not in the file. Largest is the largest undisturbed "
         "effort relative to its threshold."
@@ -465,22 +473,22 @@ def show_contacts(path: Path, contacts: "Sequence[ContactInterval]") -> None:
         table.add_row(
             f"{contact.start:.2f}", f"{contact.stop:.2f}", escape(efforts), f"{contact.ratio:.2f}"
         )
-    terminal().print(f"{path}: {count_noun(len(contacts), 'contact')}", markup=False)
-    terminal().print(table)
-    terminal().print("Stamps in s; efforts in N m or N; ratio to the threshold.")
+    make_console().print(f"{path}: {count_noun(len(contacts), 'contact')}", markup=False)
+    make_console().print(table)
+    make_console().print("Stamps in s; efforts in N m or N; ratio to the threshold.")
 
 
 def _print_warnings(warnings: Iterable[str], form: Format) -> None:
     """Print warnings below a table; beside other formats, to stderr."""
     for warning in warnings:
         if form == "table":
-            terminal().print(f"warning: {warning}", style="yellow", markup=False)
+            make_console().print(f"warning: {warning}", style="yellow", markup=False)
         else:
             print(f"warning: {warning}", file=sys.stderr)
 
 
 def _print_json(value: Any) -> None:
-    print(json.dumps(_to_json(value), indent=2, allow_nan=False))
+    print(json.dumps(_convert_to_json(value), indent=2, allow_nan=False))
 
 
 def _print_csv(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
@@ -495,12 +503,12 @@ def _print_csv(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
         )
 
 
-def _to_json(value: Any) -> Any:
+def _convert_to_json(value: Any) -> Any:
     """Convert a value to types of JSON; numbers that are not finite become None."""
     if isinstance(value, Mapping):
-        return {key: _to_json(item) for key, item in value.items()}
+        return {key: _convert_to_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, np.ndarray)):
-        return [_to_json(item) for item in value]
+        return [_convert_to_json(item) for item in value]
     if isinstance(value, float):  # also NumPy's
         return float(value) if math.isfinite(value) else None
     return value
@@ -512,7 +520,7 @@ def count_noun(count: int, noun: str) -> str:
 
 
 @contextmanager
-def progress(
+def progress_bar(
     description: str, *columns: "ProgressColumn", total: float | None = None, **fields: Any
 ) -> Iterator[Callable[..., None]]:
     """Show a bar on a terminal until the block ends; yield the function that updates it."""
@@ -529,8 +537,8 @@ def progress(
         yield functools.partial(bar.update, bar.add_task(description, total=total, **fields))
 
 
-def terminal() -> Console:
-    """Return the terminal; without one, a console wide enough for all columns."""
+def make_console() -> Console:
+    """Return a console of the terminal; without a terminal, one wide enough for all columns."""
     console = Console()
     return console if console.is_terminal else Console(width=160)
 

@@ -32,7 +32,7 @@ def add_view(commands: Commands) -> None:
     """Add the command ``view``."""
     text = "Show a robot or a recording in the browser; move it, push it, and see its torques."
     command = commands.add_parser("view", help=text, description=text + " ROS is not needed.")
-    command.set_defaults(run=_view)
+    command.set_defaults(run=_run_view)
     command.add_argument(
         "file",
         type=Path,
@@ -100,7 +100,7 @@ def add_view(commands: Commands) -> None:
     )
 
 
-def _view(options: argparse.Namespace) -> None:
+def _run_view(options: argparse.Namespace) -> None:
     """Run the command ``view``."""
     from ..demo.run import ARM
 
@@ -148,7 +148,7 @@ def _view_robot(options: argparse.Namespace) -> None:
     model = read_robot(options, Model.from_urdf)
     for warning in model.tree.warnings:
         print(f"{options.file}: {warning}", file=sys.stderr)
-    _serve(
+    _serve_page(
         options,
         LocalRobot(model),
         arguments.robot_text(options),
@@ -183,7 +183,7 @@ def _view_recording(options: argparse.Namespace) -> None:
     if xml is not None:
         folders += mesh_folders(options)
     try:
-        _serve(options, replay, recording.xml, folders, CURVES, is_live=False)
+        _serve_page(options, replay, recording.xml, folders, CURVES, is_live=False)
     finally:
         replay.close()
 
@@ -197,7 +197,7 @@ def _require_valid_urdf(xml: str, root_joint: RootJoint) -> str:
 # --- the page
 
 
-def _serve(
+def _serve_page(
     options: argparse.Namespace,
     source: LocalRobot | Replay,
     xml: str,

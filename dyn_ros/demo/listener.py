@@ -41,10 +41,12 @@ class Listener:
         return self
 
     def _receive_description(self, _: String, info: dict[str, Any]) -> None:
+        """Keep the time at which the first description was published."""
         published = info["source_timestamp"] * 1e-9
         self._oldest_description = min(self._oldest_description, published)
 
     def _receive(self, message: JointSpaceDynamics) -> None:
+        """Keep a message, and count it."""
         stamp = message.header.stamp
         self.message = message
         self.flow.add(stamp.sec + stamp.nanosec * 1e-9, time.time())

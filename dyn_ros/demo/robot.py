@@ -57,7 +57,7 @@ def main() -> None:
     executor.add_node(node)
     try:
         with contextlib.suppress(KeyboardInterrupt, ExternalShutdownException):
-            node.run(executor, options.rate)
+            node.publish_states(executor, options.rate)
     finally:
         executor.shutdown()
         node.destroy_node()
@@ -104,6 +104,7 @@ class DemoRobot(Node):
         )
 
     def _on_push(self, message: WrenchStamped) -> None:
+        """Push the robot with a wrench, which ends after `PUSH_TIMEOUT` without a message."""
         try:
             self._robot.push(message.header.frame_id, wrench_numbers(message.wrench))
         except ValueError as error:
@@ -114,6 +115,8 @@ class DemoRobot(Node):
     def _on_set_payload(
         self, request: SetPayload.Request, response: SetPayload.Response
     ) -> SetPayload.Response:
+        """Attach a body to the simulated robot."""
+
         def set_payload() -> None:
             body = from_inertia(request.inertia.inertia)
             self._robot.model.set_payload(
@@ -125,6 +128,8 @@ class DemoRobot(Node):
     def _on_clear_payload(
         self, request: ClearPayload.Request, response: ClearPayload.Response
     ) -> ClearPayload.Response:
+        """Remove one payload of the simulated robot, or all."""
+
         def clear_payload() -> None:
             self._robot.model.clear_payload(request.name or None)
 
@@ -143,7 +148,7 @@ class DemoRobot(Node):
 
     # --- motion
 
-    def run(self, executor: Executor, rate: float) -> None:
+    def publish_states(self, executor: Executor, rate: float) -> None:
         """Publish at a rate [Hz] until the process is asked to shut down."""
         next_state = next_poll = self._now = time.monotonic()
         while rclpy.ok():

@@ -41,7 +41,7 @@ class DemoError(Exception):
     """The demo cannot continue; the message states the reason and a remedy."""
 
 
-def run(
+def run_demo(
     urdf: Path = ARM,
     root_joint: str = "fixed",
     rate: float = 500.0,
@@ -91,7 +91,7 @@ def run(
         listener = stack.enter_context(Listener())
         screen = Terminal(console, tree) if console.is_terminal else Lines(console, tree)
         stack.enter_context(screen.live)
-        watch(
+        show_messages(
             listener,
             start_time,
             screen,
@@ -177,20 +177,22 @@ class Child:
         lines = self._read_output(size - OUTPUT_CHUNK).split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
-    def find(self, pattern: re.Pattern[str]) -> str:
+    def find_output(self, pattern: re.Pattern[str]) -> str:
         """Return the first match of a pattern in the start of the output, or ""."""
         match = pattern.search(self._read_output(0))
         return match.group() if match else ""
 
     def _read_output(self, start: int) -> str:
+        """Return the output from a byte on, at most `OUTPUT_CHUNK` bytes."""
         # pread does not move the file position, which the process shares
         output = os.pread(self._output.fileno(), OUTPUT_CHUNK, max(0, start))
         return output.decode(errors="replace")
 
     def has_ended(self) -> bool:
+        """Return True if the process has ended."""
         return self._process.poll() is not None
 
-    def check(self) -> None:
+    def raise_if_ended(self) -> None:
         """Raise a ``DemoError`` if the process has ended."""
         if self.has_ended():
             raise DemoError(
@@ -296,7 +298,7 @@ class Page(Child):
         """Print the address or the reason of a failure, once; open the page on a display."""
         if self._is_announced:
             return
-        address = self.find(ADDRESS)
+        address = self.find_output(ADDRESS)
         if address:
             self._is_announced = True
             self._console.print(f"[bold]Open {address}[/] and move the robot with the sliders.")
@@ -319,7 +321,7 @@ def has_screen() -> bool:
         return False
 
 
-def watch(
+def show_messages(
     listener: Listener,
     start_time: float,
     screen: Terminal | Lines,
@@ -341,7 +343,7 @@ def watch(
     while not stopped:
         listener.listen(screen.period)
         for child in children:
-            child.check()
+            child.raise_if_ended()
         if page is not None:
             page.announce()
         now = time.monotonic()

@@ -55,7 +55,7 @@ class Row:
         return abs(self.nle) / self.effort_limit
 
 
-def rows_of(message: JointSpaceDynamics, effort_limits: Mapping[str, float]) -> list[Row]:
+def message_rows(message: JointSpaceDynamics, effort_limits: Mapping[str, float]) -> list[Row]:
     """Return the rows of a message; effort limits [N m or N] of 0 or inf count as unspecified."""
 
     def effort_limit(name: str) -> float:
@@ -98,24 +98,30 @@ class Flow:
         self._recent.append((stamp, arrival))
 
     def _last_second(self, now: float) -> list[tuple[float, float]]:
+        """Return stamps and arrivals in the last second before a time, newest first."""
         return list(takewhile(lambda sample: sample[1] > now - 1.0, reversed(self._recent)))
 
     def rate(self, now: float) -> float:
+        """Return the rate in the last second [Hz]."""
         recent = self._last_second(now)
-        return _rate(len(recent), recent[-1][0], recent[0][0]) if recent else 0.0
+        return _message_rate(len(recent), recent[-1][0], recent[0][0]) if recent else 0.0
 
     def latency(self, now: float) -> float:
+        """Return the median latency in the last second [s]; NaN without messages."""
         latencies = [arrival - stamp for stamp, arrival in self._last_second(now)]
         return median(latencies) if latencies else math.nan
 
     def total_rate(self) -> float:
-        return _rate(self.messages, self._first_stamp, self._recent[-1][0])
+        """Return the rate of all messages [Hz]."""
+        return _message_rate(self.messages, self._first_stamp, self._recent[-1][0])
 
     def total_latency(self) -> float:
+        """Return the median latency of at most the last 100 000 messages [s]."""
         return median(arrival - stamp for stamp, arrival in self._recent)
 
 
-def _rate(messages: int, first: float, last: float) -> float:
+def _message_rate(messages: int, first: float, last: float) -> float:
+    """Return the rate of messages with a first and a last stamp [s]; 0 if they are equal."""
     return (messages - 1) / (last - first) if last > first else 0.0
 
 
@@ -127,6 +133,7 @@ def joint_table(rows: Sequence[Row], linear: bool = False, limit: int | None = N
     """
 
     def unit(angular_unit: str, linear_unit: str) -> str:
+        """Return the units of a column, for its heading."""
         units = f"{angular_unit} | {linear_unit}" if linear else angular_unit
         return f"[dim]\\[{units}][/]"
 
@@ -157,6 +164,7 @@ def joint_table(rows: Sequence[Row], linear: bool = False, limit: int | None = N
 
 
 def _format_number(value: float | None, digits: int) -> str:
+    """Return a number as text; "-" if it is unknown."""
     # Rounding can result in -0.0; adding zero makes it 0.0.
     return "-" if value is None or math.isnan(value) else f"{round(value, digits) + 0.0:.{digits}f}"
 
@@ -178,7 +186,7 @@ def _load_cell(row: Row) -> Text | Table:
     return cell
 
 
-def view(title: str, table: Table, flow: Flow, now: float) -> Group:
+def make_view(title: str, table: Table, flow: Flow, now: float) -> Group:
     """Return the view at a time of the flow's clock: title, table, rate and latency."""
     statistics = Text.from_markup(
         f"[bold]{flow.rate(now):.0f}[/] Hz   [bold]{flow.latency(now) * 1e3:.2f}[/] ms from joint "
@@ -194,9 +202,9 @@ def message_view(
     """Return the view of a message, with a table of at most `limit` rows."""
     efforts = {joint.name: joint.effort for joint in tree.joints}
     linear = any(joint.kind in ("prismatic", "planar", "floating") for joint in tree.joints)
-    table = joint_table(rows_of(message, efforts), linear, limit)
+    table = joint_table(message_rows(message, efforts), linear, limit)
     title = f"Dynamics of {tree.name} in motion, published by dynamics_node"
-    return view(title, table, flow, time.time())
+    return make_view(title, table, flow, time.time())
 
 
 def save_snapshot(path: Path, tree: Tree, message: JointSpaceDynamics, flow: Flow) -> None:

@@ -31,7 +31,7 @@ BROKEN = "<robot name='broken'><link name='a'/><link name='b'/></robot>"
 def ran(monkeypatch):
     """The arguments that the demo would be run with."""
     calls = []
-    monkeypatch.setattr("dyn_ros.demo.run.run", lambda *arguments: calls.append(arguments))
+    monkeypatch.setattr("dyn_ros.demo.run.run_demo", lambda *arguments: calls.append(arguments))
     return calls
 
 
@@ -682,7 +682,7 @@ def test_demo_of_a_xacro_file_runs_what_it_expands_to(monkeypatch, made):
     def run(urdf, *arguments, mesh_folders):
         calls.append((urdf.read_text(), mesh_folders))
 
-    monkeypatch.setattr("dyn_ros.demo.run.run", run)
+    monkeypatch.setattr("dyn_ros.demo.run.run_demo", run)
     assert cli.main(["demo", "--robot", str(made), "mass:=4"]) == 0
     [(text, folders)] = calls
     assert dyn_ros.Model.from_urdf(text).total_mass == 4.0

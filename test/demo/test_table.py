@@ -12,7 +12,7 @@ from rich.console import Console
 
 import dyn_ros
 from dyn_ros.demo.run import ARM
-from dyn_ros.demo.table import Flow, joint_table, rows_of, view
+from dyn_ros.demo.table import Flow, joint_table, make_view, message_rows
 
 
 def message(names, position, gravity, nle, matrix, position_name=None, velocity_valid=True):
@@ -42,7 +42,7 @@ TWO = message(["a", "b"], [0.5, -1.25], [3.0, -20.0], [4.0, -0.001], [[1.5, 0.1]
 
 
 def test_rows_carry_the_message():
-    first, second = rows_of(TWO, {"a": 10.0, "b": 40.0})
+    first, second = message_rows(TWO, {"a": 10.0, "b": 40.0})
     assert (first.name, first.position, first.gravity, first.nle, first.inertia) == (
         "a",
         0.5,
@@ -56,13 +56,13 @@ def test_rows_carry_the_message():
 
 @pytest.mark.parametrize("limits", [{}, {"a": 0.0}, {"a": math.inf}])
 def test_no_load_without_an_effort_limit(limits):
-    assert math.isnan(rows_of(TWO, limits)[0].load)
-    assert "load" not in printed(joint_table(rows_of(TWO, limits)))
+    assert math.isnan(message_rows(TWO, limits)[0].load)
+    assert "load" not in printed(joint_table(message_rows(TWO, limits)))
 
 
 def test_unknown_velocity_leaves_nle_out():
     still = message(["a"], [0.5], [3.0], [math.nan], [[1.5]], velocity_valid=False)
-    (row,) = rows_of(still, {"a": 10.0})
+    (row,) = message_rows(still, {"a": 10.0})
     assert math.isnan(row.nle)
     assert words_of(printed(joint_table([row])), "a") == ["a", "0.500", "3.00", "-", "1.5000", "-"]
 
@@ -77,7 +77,7 @@ def test_a_floating_base_has_no_single_position():
         np.eye(2),
         position_name=["root_joint/x", "root_joint/y", "knee"],
     )
-    base, knee = rows_of(floating, {})
+    base, knee = message_rows(floating, {})
     assert base.position is None
     assert knee.position == 0.9
 
@@ -92,7 +92,7 @@ def test_printed_numbers_are_those_of_the_engine():
     matrix = dyn_ros.crba(model, data, q).copy()
     names = list(model.joint_names)
     limits = dict(zip(names, model.effort_limit))
-    text = printed(joint_table(rows_of(message(names, q, gravity, nle, matrix), limits)))
+    text = printed(joint_table(message_rows(message(names, q, gravity, nle, matrix), limits)))
     for i, name in enumerate(names):
         words = words_of(text, name)
         assert float(words[1]) == pytest.approx(q[i], abs=0.5001e-3)
@@ -104,7 +104,7 @@ def test_printed_numbers_are_those_of_the_engine():
 
 
 def test_heading_shows_the_units():
-    rows = rows_of(TWO, {})
+    rows = message_rows(TWO, {})
     assert "[rad]" in printed(joint_table(rows)) and "[kg m²]" in printed(joint_table(rows))
     sliding = printed(joint_table(rows, linear=True))
     assert "[rad | m]" in sliding and "[N m | N]" in sliding and "[kg m² | kg]" in sliding
@@ -113,14 +113,14 @@ def test_heading_shows_the_units():
 def test_too_many_joints_for_the_screen():
     names = [f"joint{i}" for i in range(30)]
     long_message = message(names, np.zeros(30), np.zeros(30), np.zeros(30), np.eye(30))
-    text = printed(joint_table(rows_of(long_message, {}), limit=10))
+    text = printed(joint_table(message_rows(long_message, {}), limit=10))
     assert "joint9" in text and "joint10" not in text
     assert "… and 20 more" in text
 
 
 def test_a_narrow_terminal_shortens_names_not_numbers():
     name = "a_joint_with_quite_a_long_name"
-    rows = rows_of(message([name], [-1.125], [-120.25], [-121.5], [[18.0]]), {name: 150.0})
+    rows = message_rows(message([name], [-1.125], [-120.25], [-121.5], [[18.0]]), {name: 150.0})
     console = Console(file=io.StringIO(), width=72)
     console.print(joint_table(rows))
     text = console.file.getvalue()
@@ -129,7 +129,7 @@ def test_a_narrow_terminal_shortens_names_not_numbers():
 
 
 def test_no_minus_zero():
-    rows = rows_of(message(["a"], [-1e-9], [-1e-9], [-0.0], [[1.0]]), {})
+    rows = message_rows(message(["a"], [-1e-9], [-1e-9], [-0.0], [[1.0]]), {})
     assert "-0" not in printed(joint_table(rows))
 
 
@@ -164,7 +164,7 @@ def test_view_says_how_the_messages_flow():
     flow = Flow()
     for i in range(101):
         flow.add(0.01 * i, 0.01 * i + 0.0012)
-    text = printed(view("the arm", joint_table(rows_of(TWO, {})), flow, 1.005))
+    text = printed(make_view("the arm", joint_table(message_rows(TWO, {})), flow, 1.005))
     assert "the arm" in text
     assert "100 Hz" in text and "1.20 ms" in text and "101 messages" in text
     assert "ros2 topic echo /dynamics/gravity" in text
