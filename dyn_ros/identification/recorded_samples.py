@@ -176,8 +176,9 @@ def read_samples(
     """Read and prepare one recording; errors name its file."""
     with name_file_in_errors(recording):
         if isinstance(recording, (str, PathLike)) and not is_table(Path(recording)):
-            states = read_as_messages(recording, dataclasses.replace(read_options, robot=model))
-            return Samples.from_recording(model, states, **options)
+            read_options = dataclasses.replace(read_options, robot=model)
+            messages = read_as_messages(recording, read_options)
+            return Samples.from_recording(model, messages, **options)
         return Samples.from_table(
             model,
             recording,

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 
-def divide_part(count):
+def plan(count):
     """Return the numbers of the parts of a recording, which is their count here."""
     if count < 0:
         raise ValueError(f"{count} is negative")
