@@ -26,7 +26,7 @@ from .centroidal.com import COM, JCOM, MASS, SUBTREE_COM, SUBTREE_MASS, VCOM, di
 from .dynamics.crba import (
     COMPOSITE,
     M,
-    composite,
+    composite_inertia,
     place_bodies_relative,
     store_inertia_matrix,
     sum_over_subtrees,
@@ -136,7 +136,7 @@ def compute_velocity_forces(r):
     zero = zero3(entry(r, ra.ORIGIN, 0))
     total, twice = Force(zero, zero), zero[0]
     for i in range(1, njoints(r) + 1):
-        Y, v = composite(r, i), ra.body_velocity(r, i)
+        Y, v = composite_inertia(r, i), ra.body_velocity(r, i)
         a, h = ra.body_acceleration(r, i, v), inertia_times(Y, v)
         total = force_add(total, force_moved(ra.position(r, i), h))
         twice = twice + power(h, v)
@@ -155,7 +155,7 @@ def store_gravity(r):
     """
     clear_entries(r, G, nv(r))
     for i in range(1, njoints(r) + 1):
-        Y = composite(r, i)
+        Y = composite_inertia(r, i)
         up = scale(-1.0, lift3(gravity(r), Y.mass))
         f = Force(scale(Y.mass, up), cross(Y.first_moment, up))
         for c in range(ncolumns(r, i)):
@@ -187,7 +187,7 @@ def store_subtree_centers(r):
     Reads ORIGIN, POSITION, COMPOSITE; writes SUBTREE_COM, SUBTREE_MASS.
     """
     for i in range(1, njoints(r) + 1):
-        Y = composite(r, i)
+        Y = composite_inertia(r, i)
         c = divided_by_mass(Y.first_moment, Y.mass)  # without mass: the joint's origin
         set_vector(r, SUBTREE_COM, i, add(ra.from_root(r, i), c))
         set_entry(r, SUBTREE_MASS, i, Y.mass)

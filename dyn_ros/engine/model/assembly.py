@@ -216,11 +216,11 @@ def append_robot(
     connection.check(appendage)
     point = _AttachmentPoint(model, frame, homogeneous(placement))
     name = connection.connecting_name(appendage)
-    attachment = _renamed(appendage, connection.prefix, name)
+    attachment = _rename_robot(appendage, connection.prefix, name)
     _require_new_names(model, appendage, attachment, name)
-    attachment = _connected(attachment, connection, name, point.X)
+    attachment = _connect_robot(attachment, connection, name, point.X)
     names = tuple(joint.name for joint in attachment.tree.joints)
-    assembly = _merged(Assembly(model.tree, model._payloads), attachment, point, name)
+    assembly = _merge_robots(Assembly(model.tree, model._payloads), attachment, point, name)
     warnings = _combined_warnings(model.tree, appendage.tree)
     warn_massless(assembly.tree.joints, warnings)
     return (
@@ -229,7 +229,7 @@ def append_robot(
     )
 
 
-def _renamed(appendage: PhysicalConstants, prefix: str, name: str) -> Assembly:
+def _rename_robot(appendage: PhysicalConstants, prefix: str, name: str) -> Assembly:
     """Return a robot with a prefix before all names, and a new name of its root joint, if any."""
     tree = appendage.tree
     joints = [replace(joint, name=prefix + joint.name) for joint in tree.joints]
@@ -298,17 +298,17 @@ def _count_description_frames(frames: Sequence[Frame]) -> int:
     return sum(frame.kind != "frame" for frame in frames)
 
 
-def _connected(robot: Assembly, connection: Connection, name: str, X: Array) -> Assembly:
+def _connect_robot(robot: Assembly, connection: Connection, name: str, X: Array) -> Assembly:
     """Return the robot with its connecting joint, placed at X in its carrier."""
     count, joints = len(robot.tree.frames), len(robot.tree.joints)
     if _has_root_joint(robot.tree):
-        return _renumbered(robot, _shifted_numbers(joints), _shifted_numbers(count), X)
+        return _renumber_robot(robot, _shifted_numbers(joints), _shifted_numbers(count), X)
     frames = _shifted_numbers(count, shift=1, outside=0)
     if connection.joint in (None, "fixed"):
-        tree, payloads = _renumbered(robot, _shifted_numbers(joints), frames, X)
+        tree, payloads = _renumber_robot(robot, _shifted_numbers(joints), frames, X)
         frame = Frame(name, "fixed_joint", -1, X, -1, Inertia.zero())
         return Assembly(replace(tree, frames=(frame, *tree.frames)), payloads)
-    tree, payloads = _renumbered(
+    tree, payloads = _renumber_robot(
         robot, _shifted_numbers(joints, shift=1, outside=0), frames, np.eye(4)
     )
     joint = connection.make_joint(name, X, tree.base_inertia)
@@ -324,7 +324,9 @@ def _connected(robot: Assembly, connection: Connection, name: str, X: Array) -> 
     )
 
 
-def _merged(host: Assembly, attachment: Assembly, point: _AttachmentPoint, name: str) -> Assembly:
+def _merge_robots(
+    host: Assembly, attachment: Assembly, point: _AttachmentPoint, name: str
+) -> Assembly:
     """Return two robots in one numbering: depth first, children by joint name."""
     row = point.row(host.tree.frames, name)
     first_joint = sum(frame.kind == "joint" for frame in host.tree.frames[:row])
@@ -334,8 +336,8 @@ def _merged(host: Assembly, attachment: Assembly, point: _AttachmentPoint, name:
     joints = _shifted_numbers(len(host.tree.joints), first_joint, njoints)
     frames = _shifted_numbers(nhost_frames, row, nframes)
     carrier, link = joints[point.joint], frames[point.link]
-    host_tree, host_payloads = _renumbered(host, joints, frames, np.eye(4))
-    tree, payloads = _renumbered(
+    host_tree, host_payloads = _renumber_robot(host, joints, frames, np.eye(4))
+    tree, payloads = _renumber_robot(
         attachment,
         _shifted_numbers(njoints, shift=first_joint, outside=carrier),
         {
@@ -374,7 +376,7 @@ def _shifted_numbers(
     return {-1: outside, **{i: i + shift if i >= first else i for i in range(count)}}
 
 
-def _renumbered(
+def _renumber_robot(
     robot: Assembly, joints: Mapping[int, int], frames: Mapping[int, int], X: Array
 ) -> Assembly:
     """Return the robot, placed at X, with new numbers of joints and frames.

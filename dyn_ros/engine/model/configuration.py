@@ -53,16 +53,16 @@ def joint_motion(joint: Joint, x: Array) -> Array:
         if joint.kind == "floating":
             X[..., :3, 3] = x[..., :3]
     elif joint.kind == "planar":
-        X[..., :3, :3] = _rotation(joint.axis, x[..., 2])
+        X[..., :3, :3] = _axis_rotation(joint.axis, x[..., 2])
         X[..., :2, 3] = x[..., :2]
     elif joint.kind == "prismatic":
         X[..., :3, 3] = x * joint.axis
     else:
-        X[..., :3, :3] = _rotation(joint.axis, x[..., 0])
+        X[..., :3, :3] = _axis_rotation(joint.axis, x[..., 0])
     return X
 
 
-def _rotation(axis: Array, angle: Array) -> Array:
+def _axis_rotation(axis: Array, angle: Array) -> Array:
     """Compute rotation matrices (..., 3, 3) about an axis by Rodrigues' formula."""
     along, across = np.outer(axis, axis), np.reshape(al.skew(axis), (3, 3))
     angle = np.asarray(angle)[..., None, None]
@@ -72,7 +72,7 @@ def _rotation(axis: Array, angle: Array) -> Array:
 # --- integration and difference of joints with several coordinates
 
 
-def _rotated(angle: Array, xy: Array) -> Array:
+def _rotate_in_plane(angle: Array, xy: Array) -> Array:
     """Rotate vectors of the plane (..., 2) by angles (...)."""
     c, s = np.cos(angle)[..., None], np.sin(angle)[..., None]
     x, y = xy[..., :1], xy[..., 1:]
@@ -100,12 +100,12 @@ def _difference_floating(q0: Array, q1: Array) -> Array:
 def _integrate_planar(q: Array, v: Array) -> Array:
     p, _ = lie.se3_exp(GROUPS["planar"].twist(v))
     return np.concatenate(
-        [q[..., :2] + _rotated(q[..., 2], p[..., :2]), q[..., 2:] + v[..., 2:]], -1
+        [q[..., :2] + _rotate_in_plane(q[..., 2], p[..., :2]), q[..., 2:] + v[..., 2:]], -1
     )
 
 
 def _difference_planar(q0: Array, q1: Array) -> Array:
-    p = _rotated(-q0[..., 2], q1[..., :2] - q0[..., :2])
+    p = _rotate_in_plane(-q0[..., 2], q1[..., :2] - q0[..., :2])
     half_angle = 0.5 * (q1[..., 2:] - q0[..., 2:])
     zero = np.zeros_like(half_angle)
     twist = lie.se3_log(
@@ -187,7 +187,7 @@ def _finite_configuration(model: Structure, q: ArrayLike) -> Array:
     return np.array(array)
 
 
-def _identities(model: Structure, v: Array) -> Array:
+def _identity_matrices(model: Structure, v: Array) -> Array:
     """Return a writable identity matrix for each velocity."""
     return np.tile(np.eye(model.nv), (*v.shape[:-1], 1, 1))
 
@@ -276,7 +276,7 @@ class ConfigurationSpace(Structure):
             Identity matrices except for floating, planar and spherical joints.
         """
         _, v = _common_batch(self, q=(("nq",), q), v=(("nv",), v))
-        dq, dv = _identities(self, v), _identities(self, v)
+        dq, dv = _identity_matrices(self, v), _identity_matrices(self, v)
         for group, _, sv in lie_group_joints(self):
             twist = group.twist(v[..., sv])
             dq[..., sv, sv] = group.block(lie.se3_adjoint(*lie.se3_exp(-twist)))
@@ -302,7 +302,7 @@ class ConfigurationSpace(Structure):
             branch that ``difference`` returns.
         """
         v = self.difference(q0, q1)
-        d0, d1 = -_identities(self, v), _identities(self, v)
+        d0, d1 = -_identity_matrices(self, v), _identity_matrices(self, v)
         for group, _, sv in lie_group_joints(self):
             twist = group.twist(v[..., sv])
             d0[..., sv, sv] = -group.block(lie.se3_jlog(-twist))

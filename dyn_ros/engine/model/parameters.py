@@ -247,7 +247,7 @@ def from_log_cholesky(coordinates: ArrayLike) -> Array:
     >>> bool(dyn_ros.is_physical(body)), float(body[0])
     (True, 1.0)
     """
-    U = _factor(shaped_array("coordinates", coordinates, (10,), leading=True))
+    U = _upper_factor(shaped_array("coordinates", coordinates, (10,), leading=True))
     return _from_pseudo_inertia(U @ U.swapaxes(-1, -2))
 
 
@@ -268,7 +268,7 @@ def d_from_log_cholesky(coordinates: ArrayLike) -> Array:
     >>> np.allclose(D, change.T)
     True
     """
-    U = _factor(shaped_array("coordinates", coordinates, (10,), leading=True))
+    U = _upper_factor(shaped_array("coordinates", coordinates, (10,), leading=True))
     dU = np.zeros((*U.shape[:-2], 10, 4, 4))
     dU[..., 0, :, :] = U
     n, d = np.arange(9), np.arange(3)
@@ -278,7 +278,7 @@ def d_from_log_cholesky(coordinates: ArrayLike) -> Array:
     return _from_pseudo_inertia(half_derivative + half_derivative.swapaxes(-1, -2)).swapaxes(-1, -2)
 
 
-def _factor(coordinates: Array) -> Array:
+def _upper_factor(coordinates: Array) -> Array:
     """Compute the upper triangular factor U of the pseudo-inertia U U'."""
     U = np.zeros((*coordinates.shape[:-1], 4, 4))
     U[..., 3, 3] = 1.0
@@ -337,7 +337,7 @@ def riemannian_distance(parameters: ArrayLike, reference: ArrayLike) -> Scalar:
 def _eigenvalue_ratios(parameters: ArrayLike, reference: ArrayLike) -> Array:
     """Compute the eigenvalues of P P0^-1, ascending."""
     U, U0 = (
-        _factor(_log_cholesky(name, body))
+        _upper_factor(_log_cholesky(name, body))
         for name, body in (("parameters", parameters), ("reference", reference))
     )
     singular = np.linalg.svd(np.linalg.solve(*np.broadcast_arrays(U0, U)), compute_uv=False)

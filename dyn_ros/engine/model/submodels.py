@@ -80,7 +80,7 @@ def lock_joints(
     """
     tree = model.tree
     motions = _locked_motions(model, lock)
-    carriers = _carriers(tree.joints, motions)
+    carriers = _find_carriers(tree.joints, motions)
     bodies = [Inertia.zero() for _ in range(len(tree.joints) - len(motions))] + [tree.base_inertia]
     for joint, (carrier, X) in zip(tree.joints, carriers):
         bodies[carrier] = bodies[carrier] + _moved_inertia(X, joint.inertia)
@@ -157,7 +157,7 @@ def _checked_position(joint: Joint, nq: int, value: float | ArrayLike) -> Array:
     return x
 
 
-def _carriers(joints: Sequence[Joint], motions: Mapping[int, Array]) -> list[Carrier]:
+def _find_carriers(joints: Sequence[Joint], motions: Mapping[int, Array]) -> list[Carrier]:
     """Return for each joint the remaining joint that carries it, and its placement there.
 
     Remaining joints are numbered in their order; the universe follows as the last item.
@@ -299,7 +299,7 @@ class _ChainBuilder:
         """Append the frames that were added to links of the chain."""
         for frame in self._frames:
             if frame.kind == "frame" and frame.parent_frame in self._links:
-                index, X = self._in_chain(frame.parent_frame)
+                index, X = self._find_in_chain(frame.parent_frame)
                 link = self._chain_frames[index]
                 self._chain_frames.append(
                     replace(
@@ -307,7 +307,7 @@ class _ChainBuilder:
                     )
                 )
 
-    def _in_chain(self, link: int) -> tuple[int, Array]:
+    def _find_in_chain(self, link: int) -> tuple[int, Array]:
         """Return the index of a link's frame in the chain, and the placement of its former joint.
 
         The placement is that in the joint that moves the link in the chain.
@@ -360,7 +360,7 @@ class _ChainBuilder:
         payloads = {}
         for name, payload in self._model._payloads.items():
             if payload.frame in self._links:
-                index, X = self._in_chain(payload.frame)
+                index, X = self._find_in_chain(payload.frame)
                 payloads[name] = Payload(
                     self._chain_frames[index].parent, _moved_inertia(X, payload.inertia), index
                 )

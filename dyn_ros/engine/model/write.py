@@ -344,7 +344,7 @@ def _moment_attributes(matrix: Array, size: float) -> dict[str, str]:
 def _write_losses(editor: Editor, root: Element, robot: urdf.Robot, model: Model) -> None:
     elements = _elements_by_name(root, "joint")
     joints = {joint.name: joint for joint in robot.joints}
-    followers = _followers(robot, model)
+    followers = _find_followers(robot, model)
     for i, joint in enumerate(model.tree.joints):
         if (
             i == 0
@@ -408,7 +408,7 @@ def _loss_of_joint(joint: urdf.Joint, attribute: str) -> float:
     return 0.0 if joint.dynamics is None else getattr(joint.dynamics, attribute)
 
 
-def _followers(robot: urdf.Robot, model: Model) -> dict[str, dict[str, float]]:
+def _find_followers(robot: urdf.Robot, model: Model) -> dict[str, dict[str, float]]:
     """Return the multipliers of the joints that follow each joint, by its name and theirs.
 
     There are none if the model ignores mimic joints.

@@ -59,7 +59,7 @@ def locate_com(r):
 
     Reads ORIGIN, COMPOSITE; writes COM, MASS, IG.
     """
-    Y = crba.composite(r, 0)
+    Y = crba.composite_inertia(r, 0)
     c = com.store_com(r, Y.mass, Y.first_moment)
     about_com = inertia_moved(scale(-1.0, c), Y).rotational
     crba.set_spatial_inertia(r, IG, 0, Inertia(Y.mass, zero3(c[0]), about_com))
@@ -83,7 +83,7 @@ def store_momentum(r, h):
     Reads COMPOSITE; writes VCOM, HG.
     """
     set_force(r, HG, 0, h)
-    set_vector(r, com.VCOM, 0, com.divided_by_mass(h.linear, crba.composite(r, 0).mass))
+    set_vector(r, com.VCOM, 0, com.divided_by_mass(h.linear, crba.composite_inertia(r, 0).mass))
 
 
 @kernel
@@ -98,7 +98,7 @@ def store_momentum_columns(r, c):
     h = Force(zero3(c[0]), zero3(c[0]))
     clear_columns(r, AG)
     for i in range(1, njoints(r) + 1):
-        Y, p = crba.composite(r, i), sub(ra.position(r, i), c)
+        Y, p = crba.composite_inertia(r, i), sub(ra.position(r, i), c)
         for d in range(ncolumns(r, i)):
             k = idx_v(r, i) + d
             f = force_moved(p, crba.composite_column(r, i, d, Y))
@@ -137,11 +137,13 @@ def dccrba_kernel(r):
     crba.sum_over_subtrees(r, crba.COMPOSITE_RATE)
     c = locate_com(r)
     h = Force(zero3(c[0]), zero3(c[0]))
-    vcom = com.divided_by_mass(crba.composite_rate(r, 0).first_moment, crba.composite(r, 0).mass)
+    vcom = com.divided_by_mass(
+        crba.composite_rate(r, 0).first_moment, crba.composite_inertia(r, 0).mass
+    )
     clear_columns(r, AG)
     clear_columns(r, DAG)
     for i in range(1, njoints(r) + 1):
-        Y, dY = crba.composite(r, i), crba.composite_rate(r, i)
+        Y, dY = crba.composite_inertia(r, i), crba.composite_rate(r, i)
         p = sub(ra.position(r, i), c)
         v = motion(r, ra.BODY_VELOCITY, i)
         for d in range(ncolumns(r, i)):

@@ -17,8 +17,8 @@ from ...model.frames import ReferenceFrame, joint_selector
 from ...model.model import Model
 from ..dynamics.crba import (
     COMPOSITE,
-    composite,
     composite_column,
+    composite_inertia,
     joint_subtree_end,
     place_bodies_relative,
     sum_over_subtrees,
@@ -225,7 +225,7 @@ def subtree_columns(r, i, mass, jacobian):
 
     Reads COLUMNS, COMPOSITE; writes jacobian.
     """
-    Y = composite(r, i)
+    Y = composite_inertia(r, i)
     for c in range(ncolumns(r, i)):
         F = composite_column(r, i, c, Y)
         add_to_vector(r, jacobian, idx_v(r, i) + c, divided_by_mass(F.linear, mass))
@@ -259,7 +259,7 @@ def com_jacobian_kernel(r):
     sum_over_subtrees(r, COMPOSITE)
     clear_entries(r, JCOM, 3 * nv(r))
     for i in range(1, njoints(r) + 1):
-        subtree_columns(r, i, composite(r, 0).mass, JCOM)
+        subtree_columns(r, i, composite_inertia(r, 0).mass, JCOM)
 
 
 @kernel
@@ -276,7 +276,7 @@ def subtree_com_jacobian_kernel(r):
     sum_over_subtrees(r, COMPOSITE)
     clear_entries(r, SUBTREE_JCOM, 3 * nv(r))
     first = first_joint(r)
-    Y = composite(r, first)
+    Y = composite_inertia(r, first)
     for i in range(first + 1, joint_subtree_end(r, first)):
         subtree_columns(r, i, Y.mass, SUBTREE_JCOM)
     p = add(ra.position(r, first), divided_by_mass(Y.first_moment, Y.mass))

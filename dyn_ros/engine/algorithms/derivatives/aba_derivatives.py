@@ -61,7 +61,7 @@ def set_minus_minverse_times(r, X, Y, B, C):
 
 
 @kernel
-def differentiate(r, bodies_placed):
+def differentiate_accelerations(r, bodies_placed):
     """Compute all derivatives about the first joint's origin, after the accelerations.
 
         dqdd/dq = -M^-1 dtau/dq,  dqdd/dv = -M^-1 dtau/dv
@@ -78,43 +78,43 @@ def differentiate(r, bodies_placed):
 
 
 @subroutine
-def derivatives(r):
+def solve_for_derivatives(r):
     """Compute the derivatives of the accelerations from the torques' derivatives.
 
         dqdd/dq = -M^-1 dtau/dq,  dqdd/dv = -M^-1 dtau/dv
 
     Reads Q, V, TAU_IN, F_EXT; writes M, OV, OA_GF, TAU, J, DJ, PSID, PSIDD, DADQ, DADV, DTAU_DQ,
     DTAU_DV, DFDA, DFDQ, DFDV, DDQ, LINK_ACCELERATION, MINV, DDQ_DQ, DDQ_DV; calls aba_kernel,
-    invert_after_elimination, differentiate.
+    invert_after_elimination, differentiate_accelerations.
     """
     aba_kernel(r)
     minverse.invert_after_elimination(r)
-    differentiate(r, True)
+    differentiate_accelerations(r, True)
 
 
 @subroutine
-def coupled_derivatives(r):
-    """Compute ``derivatives`` for models whose mimic joints couple branches.
+def solve_for_coupled_derivatives(r):
+    """Compute ``solve_for_derivatives`` for models whose mimic joints couple branches.
 
     Reads Q, V, TAU_IN, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F, M, OV, OA_GF, TAU, NLE, J,
     DJ, PSID, PSIDD, DADQ, DADV, DTAU_DQ, DTAU_DV, DFDA, DFDQ, DFDV, DDQ, MINV, DDQ_DQ, DDQ_DV;
-    calls coupled_aba_kernel, invert_after_factor, differentiate.
+    calls coupled_aba_kernel, invert_after_factor, differentiate_accelerations.
     """
     coupled_aba_kernel(r)
     minverse.invert_after_factor(r)
-    differentiate(r, False)
+    differentiate_accelerations(r, False)
 
 
 ALSO_WRITES = (DDQ, rd.DTAU_DQ, rd.DTAU_DV, M, *rd.ALSO_WRITES)
 
 
 @algorithm(
-    sequence(derivatives, rd.shift_columns_to_world),
+    sequence(solve_for_derivatives, rd.shift_columns_to_world),
     inputs=(Q, V, TAU_IN, F_EXT),
     results=(DDQ_DQ, DDQ_DV, minverse.MINV),
     optional=(F_EXT,),
     also_writes=ALSO_WRITES,
-    coupled=sequence(coupled_derivatives, rd.shift_columns_to_world),
+    coupled=sequence(solve_for_coupled_derivatives, rd.shift_columns_to_world),
 )
 def aba_derivatives(
     model: Model,

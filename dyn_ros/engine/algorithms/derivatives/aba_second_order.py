@@ -22,7 +22,13 @@ from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..dynamics import minverse
 from . import rnea_second_order
-from .aba_derivatives import ALSO_WRITES, DDQ_DQ, DDQ_DV, coupled_derivatives, derivatives
+from .aba_derivatives import (
+    ALSO_WRITES,
+    DDQ_DQ,
+    DDQ_DV,
+    solve_for_coupled_derivatives,
+    solve_for_derivatives,
+)
 from .rnea_derivatives import shift_columns_to_world
 
 D2DDQ_DQDQ = field(
@@ -51,8 +57,8 @@ SLICE = field("_slice", ("nv", SIMD_WIDTH))
 
 
 @kernel
-def zeros(r):
-    """Return eight vectors of zeros. Reads MINV."""
+def zero_vectors(r):
+    """Return eight vectors of zero_vectors. Reads MINV."""
     zero = 0.0 * elements(r, matrix(r, minverse.MINV), 0, 0, nv(r))
     return zero, zero, zero, zero, zero, zero, zero, zero
 
@@ -72,7 +78,7 @@ def acceleration_block(r, i, j, k):
     n, Minv = nv(r), matrix(r, minverse.MINV)
     dM = matrix_row(r, rnea_second_order.D2TAU_DADQ, i, n, n)
     ddq_dq, ddq_dv = matrix(r, DDQ_DQ), matrix(r, DDQ_DV)
-    qq, qv, tq = zeros(r), zeros(r), zeros(r)
+    qq, qv, tq = zero_vectors(r), zero_vectors(r), zero_vectors(r)
     l = velocity_end(r, i) - 1
     while l >= 0:
         dM_lj, dM_lk = elements8(r, dM, l, j), elements(r, dM, l, k, n - k)
@@ -133,7 +139,7 @@ def set_minus_minverse_times_tensor(r, X, B):
         for l in range(n):
             set_elements(r, columns, l, 0, count, elements(r, rows, l, jk, count))
         for i in range(0, n, 8):
-            total = zeros(r)
+            total = zero_vectors(r)
             for l in range(n):
                 total = minverse.add_scaled(
                     total,
@@ -152,9 +158,9 @@ def differentiate_twice(r):
 
     Writes OV, OA_GF, J, DJ, PSID, PSIDD, DVDQ, DADQ, DADV, DFDA, DFDQ, DFDV, D2TAU_DQDQ,
     D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ, D2DDQ_DQDQ, D2DDQ_DVDV, D2DDQ_DQDV, D2DDQ_DTAUDQ, SLICE;
-    calls second_order, shift_columns_to_world, add_accelerations.
+    calls store_second_order, shift_columns_to_world, add_accelerations.
     """
-    rnea_second_order.second_order(r)
+    rnea_second_order.store_second_order(r)
     shift_columns_to_world(r)
     add_accelerations(r)
     set_minus_minverse_times_tensor(r, D2DDQ_DVDV, rnea_second_order.D2TAU_DVDV)
@@ -163,12 +169,12 @@ def differentiate_twice(r):
 
 
 @algorithm(
-    sequence(derivatives, differentiate_twice),
+    sequence(solve_for_derivatives, differentiate_twice),
     inputs=(Q, V, TAU_IN, F_EXT),
     results=(D2DDQ_DQDQ, D2DDQ_DVDV, D2DDQ_DQDV, D2DDQ_DTAUDQ),
     optional=(F_EXT,),
     also_writes=(DDQ_DQ, DDQ_DV, minverse.MINV, *rnea_second_order.TENSORS, *ALSO_WRITES),
-    coupled=sequence(coupled_derivatives, differentiate_twice),
+    coupled=sequence(solve_for_coupled_derivatives, differentiate_twice),
 )
 def aba_second_order_derivatives(
     model: Model,

@@ -118,7 +118,7 @@ def outer_column(r, i, c):
 
 
 @kernel
-def forces(r, d, j, b, one_joint):
+def compute_forces(r, d, j, b, one_joint):
     """Compute F1 to F7 and F1 - F2 for column d and column b of joint j.
 
     If both are columns of the same joint, F5 is not needed and holds Y S_d x S_e. F4 has only its
@@ -196,10 +196,10 @@ def store_entries(r, d, e, f, F, k, a, de_one_joint, ef_one_joint):
 
 
 @kernel
-def second_order(r):
+def store_second_order(r):
     """Store the second-order derivatives, after ``outward_pass`` and ``inward_pass``.
 
-    Writes D2TAU_DQDQ, D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ; calls outer_column, forces,
+    Writes D2TAU_DQDQ, D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ; calls outer_column, compute_forces,
     store_entries.
     """
     for tensor in TENSORS:
@@ -209,7 +209,7 @@ def second_order(r):
             d = outer_column(r, i, c)
             j, b = i, ncolumns(r, i) - 1
             while j > 0:
-                F = forces(r, d, j, b, j == i)
+                F = compute_forces(r, d, j, b, j == i)
                 k, a = j, ncolumns(r, j) - 1
                 while k > 0:
                     store_entries(
@@ -235,11 +235,11 @@ def rnea_second_order_derivatives_kernel(r):
 
     Reads Q, V, A, F_EXT; writes M, OV, OA_GF, TAU, J, DJ, PSID, PSIDD, DVDQ, DADQ, DADV, DTAU_DQ,
     DTAU_DV, DFDA, DFDQ, DFDV, D2TAU_DQDQ, D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ; calls outward_pass,
-    inward_pass, second_order, shift_columns_to_world.
+    inward_pass, store_second_order, shift_columns_to_world.
     """
     rc.outward_pass(r, False)
     rd.inward_pass(r, True)
-    second_order(r)
+    store_second_order(r)
     rd.shift_columns_to_world(r)
 
 

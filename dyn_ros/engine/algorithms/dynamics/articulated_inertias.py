@@ -20,8 +20,8 @@ from .aba import add_articulated_to_parent, eliminate_column, finish_articulated
 from .cholesky import MIN_RELIABLE_PIVOT
 from .crba import (
     COMPOSITE,
-    composite,
     composite_column,
+    composite_inertia,
     joint_subtree_end,
     place_bodies_relative,
     set_articulated_matrix,
@@ -101,7 +101,7 @@ def add_descendant_column(r, i, j, c):
     DESCENDANT_BOUND.
     """
     H = matrix(r, DESCENDANT_INERTIA)
-    k, Y, S = idx_v(r, j) + c, composite(r, j), ra.subspace_column(r, j, c)
+    k, Y, S = idx_v(r, j) + c, composite_inertia(r, j), ra.subspace_column(r, j, c)
     F = composite_column(r, j, c, Y)
     add_to_entry(
         r,
@@ -187,7 +187,7 @@ def coupled_articulated_inertias_kernel(r):
     for i in range(1, njoints(r) + 1):
         end = joint_subtree_end(r, i)
         compute_descendant_inertia(r, i, end)
-        Y = articulated(composite(r, i))
+        Y = articulated(composite_inertia(r, i))
         for j in range(end - 1, i, -1):
             if is_last_with_velocity(r, j, end):
                 for c in range(ncolumns(r, j)):

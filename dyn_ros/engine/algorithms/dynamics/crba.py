@@ -138,7 +138,7 @@ def crba_kernel(r):
 
 
 @kernel
-def composite(r, i):
+def composite_inertia(r, i):
     """Return the inertia of the subtree of joint i, with its joints locked. Reads COMPOSITE."""
     return inertia(r, COMPOSITE, i)
 
@@ -196,7 +196,9 @@ def compute_inertia_rates(r):
     Reads V, FROM_PARENT, COLUMNS, COMPOSITE; writes BODY_VELOCITY, COMPOSITE_RATE.
     """
     for i in range(1, njoints(r) + 1):
-        set_inertia(r, COMPOSITE_RATE, i, inertia_rate(composite(r, i), ra.body_velocity(r, i)))
+        set_inertia(
+            r, COMPOSITE_RATE, i, inertia_rate(composite_inertia(r, i), ra.body_velocity(r, i))
+        )
 
 
 @kernel
@@ -277,7 +279,7 @@ def composite_inertias_kernel(r):
     sum_over_subtrees(r, COMPOSITE)
     sum_over_subtrees(r, COMPOSITE_RATE)
     for i in range(1, njoints(r) + 1):
-        store_composite(r, i, composite(r, i), YCRB, OYCRB)
+        store_composite(r, i, composite_inertia(r, i), YCRB, OYCRB)
         store_composite(r, i, composite_rate(r, i), DYCRB, DOYCRB)
 
 

@@ -114,7 +114,14 @@ def frame_forces(
     if isinstance(f_ext, Mapping):
         require_model(model)
         return frame_forces.call(
-            model, data, threads, q, v, a, model.external_forces(f_ext), _on_frames(model, f_ext)
+            model,
+            data,
+            threads,
+            q,
+            v,
+            a,
+            model.external_forces(f_ext),
+            _forces_on_frames(model, f_ext),
         )
     return frame_forces.call(model, data, threads, q, v, a, f_ext, None)
 
@@ -158,7 +165,7 @@ def frame_force(
     return frame_forces(model, data, q, v, a, f_ext, threads=threads)[..., n, :]
 
 
-def _on_frames(model: Model, wrenches: Mapping[str, ArrayLike]) -> Array:
+def _forces_on_frames(model: Model, wrenches: Mapping[str, ArrayLike]) -> Array:
     """Return wrenches by name as one for each frame, (nframes, 6)."""
     forces = np.zeros((model.nframes, 6))
     for name, wrench in wrenches.items():

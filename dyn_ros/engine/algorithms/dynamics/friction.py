@@ -63,7 +63,7 @@ def friction_along(model: Model, v: Array, torque: Array, direction: Array) -> A
     """Return ``joint_friction`` with the direction (..., nv) of each motor's friction, -1 to 1."""
     drives = model.drives
     motors, load = drives.motor_velocity(v), np.abs(drives.to_motors(torque))
-    friction = _unloaded(model, drives, motors, direction)
+    friction = _unloaded_friction(model, drives, motors, direction)
     return drives.to_joints(friction + drives.load_friction * load * direction)
 
 
@@ -112,7 +112,7 @@ def subtract_friction(
     if direction is None:
         direction = friction_direction(drives, motors)
     link_torque = drives.to_motors(valid_array(model, name, ("nv",), torque))
-    link_torque = link_torque - _unloaded(model, drives, motors, direction)
+    link_torque = link_torque - _unloaded_friction(model, drives, motors, direction)
     sign = direction * np.sign(link_torque)
     link_torque = link_torque / (1.0 + drives.load_friction * sign)
     return drives.to_joints(link_torque)
@@ -188,7 +188,7 @@ def smooth_sign_change(
     return np.where(wide, -relative_speed * inside, 0.0)
 
 
-def _unloaded(model: Model, drives: Drives, v: Array, direction: Array) -> Array:
+def _unloaded_friction(model: Model, drives: Drives, v: Array, direction: Array) -> Array:
     """Return friction and offsets that do not depend on torque, of motors with velocities v."""
     dry = model.friction
     if drives.has_own_friction:

@@ -28,14 +28,14 @@ class Losses:
         self._model, self._velocity = model, velocity
         self._is_on = require_bool("friction", friction)
         self.reset()
-        self._read()
+        self._read_friction()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a copy, which reads the friction of its own model."""
         self.__dict__.update(state)
-        self._read()
+        self._read_friction()
 
-    def _read(self) -> None:
+    def _read_friction(self) -> None:
         model, zero = self._model, np.zeros(self._model.nv)
         self._drives = model.drives
         self._own: Drives | None = None
@@ -63,7 +63,7 @@ class Losses:
         """
         self._after = None
         if self._model._drives is not self._drives:
-            self._read()
+            self._read_friction()
         if self._own is None:
             return tau
         direction = None

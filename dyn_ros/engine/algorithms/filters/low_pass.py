@@ -77,7 +77,7 @@ def presliding_directions(v: Array, dt: Array, distance: Array, before: Array) -
 
     Velocities v are (B, n), the distances and the directions ``before`` are (n,).
     """
-    return _smooth(np.sign(v), -np.expm1(-_path(v, dt, distance)), before)
+    return _smooth_directions(np.sign(v), -np.expm1(-_relative_steps(v, dt, distance)), before)
 
 
 def presliding_direction_changes(
@@ -87,21 +87,21 @@ def presliding_direction_changes(
 
     ``change`` (n,) are the derivatives before.
     """
-    path, sign = _path(v, dt, distance), np.sign(v)
+    path, sign = _relative_steps(v, dt, distance), np.sign(v)
     share = -np.expm1(-path)
-    turned = _smooth(sign, share, before)
+    turned = _smooth_directions(sign, share, before)
     deviation = np.concatenate([before[None], turned[:-1]]) - sign
-    return turned, _smooth(
+    return turned, _smooth_directions(
         deviation * path * (1.0 - share) / np.maximum(share, 1e-300), share, change
     )
 
 
-def _path(v: Array, dt: Array, distance: Array) -> Array:
+def _relative_steps(v: Array, dt: Array, distance: Array) -> Array:
     """Return the distance of each step, relative to the one over which friction turns."""
     return np.maximum(np.abs(v), MIN_SPEED) * dt[:, None] / distance
 
 
-def _smooth(values: Array, share: Array, before: Array) -> Array:
+def _smooth_directions(values: Array, share: Array, before: Array) -> Array:
     values, share = np.ascontiguousarray(values), np.ascontiguousarray(share)
     smooth, (count, n) = np.empty(values.shape), values.shape
     load_function(LOW_PASS)(values, count, n, share, n, 1, before.copy(), smooth)

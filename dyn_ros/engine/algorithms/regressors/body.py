@@ -127,23 +127,23 @@ def body_regressor(v: ArrayLike, a: ArrayLike) -> Array:
         )
     twist, rate = np.broadcast_arrays(twist, rate)
     w, dw = twist[..., 3:], rate[..., 3:]
-    W = _skew(w)
+    W = _skew_matrices(w)
     point = rate[..., :3] + np.cross(w, twist[..., :3])
     regressor = np.zeros((*twist.shape, 10))
     regressor[..., :3, 0] = point
-    regressor[..., :3, 1:4] = _skew(dw) + W @ W
-    regressor[..., 3:, 1:4] = -_skew(point)
-    regressor[..., 3:, 4:] = _rotational(dw) + W @ _rotational(w)
+    regressor[..., :3, 1:4] = _skew_matrices(dw) + W @ W
+    regressor[..., 3:, 1:4] = -_skew_matrices(point)
+    regressor[..., 3:, 4:] = _rotational_columns(dw) + W @ _rotational_columns(w)
     return regressor
 
 
-def _skew(x: Array) -> Array:
+def _skew_matrices(x: Array) -> Array:
     """Return the cross-product matrices of vectors."""
     matrices: Array = np.cross(np.eye(3), x[..., None, :])
     return matrices
 
 
-def _rotational(w: Array) -> Array:
+def _rotational_columns(w: Array) -> Array:
     """Return the derivatives of I w with respect to Ixx, Ixy, Iyy, Ixz, Iyz, Izz."""
     derivatives = np.zeros((*w.shape, 6))
     for row, columns in enumerate(((0, 1, 3), (1, 2, 4), (3, 4, 5))):

@@ -208,13 +208,13 @@ def joint_torque_regressor(
     bodies: Array = joint_torque_regressor.call(model, data, threads, q, v, a)
     parts = [bodies]
     if require_bool("armature", armature):
-        parts.append(_diagonal(np.asarray(a, float), bodies))
+        parts.append(_diagonal_matrices(np.asarray(a, float), bodies))
     if require_bool("friction", friction):
         rates = np.asarray(v, float)
         parts += [
-            _diagonal(rates, bodies),
-            _diagonal(np.sign(rates), bodies),
-            _diagonal(np.ones(model.nv), bodies),
+            _diagonal_matrices(rates, bodies),
+            _diagonal_matrices(np.sign(rates), bodies),
+            _diagonal_matrices(np.ones(model.nv), bodies),
         ]
     return np.concatenate(parts, axis=-1) if len(parts) > 1 else bodies
 
@@ -249,7 +249,7 @@ def joint_torque_regressor_product(
     """
 
 
-def _diagonal(values: Array, rows: Array) -> Array:
+def _diagonal_matrices(values: Array, rows: Array) -> Array:
     """Return the diagonal matrices, one for each state of ``rows``."""
     shape = (*rows.shape[:-1], rows.shape[-2])
     return np.broadcast_to(values[..., None] * np.eye(shape[-1]), shape)

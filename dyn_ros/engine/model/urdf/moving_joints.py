@@ -85,13 +85,13 @@ def make_joint(
     warnings: list[str],
 ) -> Joint:
     """Return the moving joint of a record with its parent and placement, see `traverse_tree`."""
-    lower, upper, velocity, effort = _limits(joint, warnings)
+    lower, upper, velocity, effort = _joint_limits(joint, warnings)
     return Joint(
         joint.name,
         joint.type,
         parent,
         placement,
-        _axis(joint, warnings),
+        _unit_axis(joint, warnings),
         inertia,
         rule,
         lower,
@@ -102,7 +102,7 @@ def make_joint(
     )
 
 
-def _axis(joint: urdf.Joint, warnings: list[str]) -> Array:
+def _unit_axis(joint: urdf.Joint, warnings: list[str]) -> Array:
     axis = np.array([1.0, 0.0, 0.0] if joint.axis is None else joint.axis)
     if joint.type == "floating":
         return np.array([1.0, 0.0, 0.0])
@@ -129,7 +129,7 @@ def _text_of_vector(vector: Iterable[float]) -> str:
     return " ".join(f"{number:g}" for number in vector)
 
 
-def _limits(joint: urdf.Joint, warnings: list[str]) -> tuple[float, float, float, float]:
+def _joint_limits(joint: urdf.Joint, warnings: list[str]) -> tuple[float, float, float, float]:
     """Return the lower, upper, velocity and effort limit."""
     limit = joint.limit
     if joint.type not in ONE_DOF or limit is None:

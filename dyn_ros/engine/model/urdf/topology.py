@@ -106,7 +106,7 @@ def _rules_by_name(robot: urdf.Robot) -> dict[str, tuple[str, float, float]]:
     joints = {joint.name: joint for joint in robot.joints}
     rules: dict[str, tuple[str, float, float]] = {}
     for joint in joints.values():
-        _resolve(joint, joints, rules)
+        _resolve_rule(joint, joints, rules)
     return rules
 
 
@@ -117,7 +117,7 @@ def _mimic_rule(
     return None if driver == name else Mimic(index[driver], multiplier, offset)
 
 
-def _resolve(
+def _resolve_rule(
     joint: urdf.Joint,
     joints: Mapping[str, urdf.Joint],
     rules: dict[str, tuple[str, float, float]],
@@ -128,7 +128,7 @@ def _resolve(
         if joint.name in chain:
             raise UrdfError(f"the joints {quoted(chain)} mimic each other; one must be independent")
         chain[joint.name] = joint
-        joint = _master(joint, joints)
+        joint = _find_master(joint, joints)
     driver, multiplier, offset = rules.setdefault(joint.name, (joint.name, 1.0, 0.0))
     for follower in reversed(chain.values()):
         factor = follower.mimic.multiplier
@@ -142,7 +142,7 @@ def _resolve(
         rules[follower.name] = (driver, multiplier, offset)
 
 
-def _master(joint: urdf.Joint, joints: Mapping[str, urdf.Joint]) -> urdf.Joint:
+def _find_master(joint: urdf.Joint, joints: Mapping[str, urdf.Joint]) -> urdf.Joint:
     """Return the joint that `joint` mimics; raise a UrdfError if it cannot be mimicked."""
     master = joints.get(joint.mimic.joint)
     if joint.type not in ONE_DOF:
