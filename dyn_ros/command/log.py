@@ -128,10 +128,10 @@ def _exit_on_sigterm() -> Iterator[None]:
         yield
         return
 
-    def end(number: int, frame: FrameType | None) -> None:
+    def exit_on_signal(number: int, frame: FrameType | None) -> None:
         sys.exit(128 + number)
 
-    previous_handler = signal.signal(signal.SIGTERM, end)
+    previous_handler = signal.signal(signal.SIGTERM, exit_on_signal)
     try:
         yield
     finally:

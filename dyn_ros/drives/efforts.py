@@ -22,7 +22,7 @@ from ..engine.model.model import Model
 _BATCH_SIZE = 16384  # samples whose gravity torques are computed at a time
 
 
-def to_torques(
+def convert_to_torques(
     model: Model, arrays: dict[str, Any], segments: Sequence[tuple[int, int]]
 ) -> dict[str, Any]:
     """Return the arrays of a recording with efforts "tau" replaced by torques at the joints.

@@ -117,7 +117,7 @@ def make_joint_wrenches(robot: RobotContext) -> Compute:
     are, too.
     """
     model, data = robot.model, robot.data
-    root_joint = model.joint_names[0] if robot.moving_base else None  # no link carries the base
+    root_joint = model.joint_names[0] if robot.has_moving_base else None  # no link carries the base
     frame_indices = [
         i
         for i, frame in enumerate(model.tree.frames)

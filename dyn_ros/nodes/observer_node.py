@@ -23,7 +23,7 @@ from .base.dispatch import Compute, effort_writer
 from .base.robot_node import Output, RobotNode, run_node
 from .markers.observer_markers import OBSERVER
 from .messages import message_fields
-from .messages.frame_ids import rotation
+from .messages.frame_ids import axes_rotation
 from .observer_parameters import RESTARTING_PARAMETERS, SPECS
 from .robot import DynamicsTerms, RobotContext, State, once_per_state
 from .robot.observation import ContactAverage, Observation, effort_deviations, read_thresholds
@@ -312,7 +312,7 @@ class ObserverNode(RobotNode):
             message.header.frame_id = (
                 robot.world_frame if axes is None else robot.model.frame_names[axes]
             )
-            R = rotation(axes, terms.oMf).T @ terms.oMf[frame, :3, :3]
+            R = axes_rotation(axes, terms.oMf).T @ terms.oMf[frame, :3, :3]
             force, torque = (R @ estimate.wrench[:3]).tolist(), (R @ estimate.wrench[3:]).tolist()
             message_fields.set_vector(message.wrench.force, *force)
             message_fields.set_vector(message.wrench.torque, *torque)

@@ -242,7 +242,7 @@ def external_wrenches(
     require_contacts(wanted)
     if not wanted:
         raise ValueError("contacts: expected at least one, got none")
-    J = contact_jacobian(model, data, q, [_with_moments_at_contact(contact) for contact in wanted])
+    J = contact_jacobian(model, data, q, [_move_moments_to_contact(contact) for contact in wanted])
     metric = positive_number("length", length)
     lengths = np.concatenate(
         [[1.0, 1.0, 1.0, metric, metric, metric][: contact.dimension] for contact in wanted]
@@ -276,7 +276,7 @@ def external_wrenches(
     )
 
 
-def _with_moments_at_contact(contact: Contact) -> Contact:
+def _move_moments_to_contact(contact: Contact) -> Contact:
     """Return the same contact, with moments about its own origin instead of the world's."""
     if contact.reference_frame != ReferenceFrame.WORLD:
         return contact

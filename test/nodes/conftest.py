@@ -139,7 +139,7 @@ class LocalNode(StartedNode):
 def _entry_point(module):
     """The class and the name that a module's `main` runs."""
     module = importlib.import_module(module)
-    with mock.patch.object(module, "run", lambda node_class, name, args: (node_class, name)):
+    with mock.patch.object(module, "run_node", lambda node_class, name, args: (node_class, name)):
         return module.main([])
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...drives.efforts import to_torques
+from ...drives.efforts import convert_to_torques
 from ...engine.kernel.types import Array, ArrayLike
 from ...engine.kernel.validation import finite_number
 from ...engine.model.coordinates import JointSlices, joint_slices
@@ -196,7 +196,9 @@ class _Preparation:
         Torques are not held where drives compensate gravity. May drop rows; splits segments again.
         """
         is_held = stamps.find_held_efforts(self.arrays["q"], self.arrays["tau"])
-        self.arrays = to_torques(self.model, {**self.arrays, "held": is_held}, self.segments)
+        self.arrays = convert_to_torques(
+            self.model, {**self.arrays, "held": is_held}, self.segments
+        )
         self._is_held = self.arrays.pop("held")
         self.split_segments()
 

@@ -43,7 +43,7 @@ class MarkerKind:
     """A kind of marker of a node, with the parameters `markers.<name>.*`.
 
     `make(node, robot, style)` returns a function `(state, terms)` that returns the `MarkerArrays`
-    that it has filled, or raises a ValueError if a parameter does not fit the robot. `what`,
+    that it has filled, or raises a ValueError if a parameter does not fit the robot. `subject`,
     `scale`, `scale_text`, `color` and `show` are descriptions and defaults of the parameters that
     all kinds have; `specs` are further ones. `reads`, a tuple or a function of the parameters'
     values, names what the function reads, as in `Output.reads`; `kernels` are the public functions
@@ -54,7 +54,7 @@ class MarkerKind:
         self,
         name: str,
         make: Callable[[Any, RobotContext, MarkerStyle], Draw],
-        what: str,
+        subject: str,
         scale: float,
         scale_text: str,
         color: list[float],
@@ -67,7 +67,7 @@ class MarkerKind:
         self.name, self.make, self.kernels = name, make, kernels
         self.reads = reads if callable(reads) else lambda values: reads
         self.specs = (
-            Spec(prefix + "show", show, f"Whether ~/markers shows {what}."),
+            Spec(prefix + "show", show, f"Whether ~/markers shows {subject}."),
             Spec(prefix + "scale", scale, scale_text, limits=(0.0, 1e6)),
             Spec(prefix + "color", color, "Red, green, blue, alpha.", size=4, limits=(0.0, 1.0)),
             *(replace(spec, name=prefix + spec.name) for spec in specs),
@@ -105,18 +105,18 @@ class MarkerStyle:
         raise AttributeError(f"markers of the kind {self.name!r} have no parameter {name!r}")
 
 
-class Markers:
+class MarkerOutput:
     """The output `~/markers` of a node."""
 
     def __init__(self, node: Any, kinds: Sequence[MarkerKind]) -> None:
         self._node, self._kinds = node, kinds
         self.kernels = tuple(dict.fromkeys(name for kind in kinds for name in kind.kernels))
-        self.specs = self.specs_of(kinds)
+        self.specs = self.marker_parameters(kinds)
         self._limiter_key: Any = None  # robot, number of changes of parameters
         self._limiter = StampLimiter(0.0)
 
     @staticmethod
-    def specs_of(kinds: Sequence[MarkerKind]) -> list[Spec]:
+    def marker_parameters(kinds: Sequence[MarkerKind]) -> list[Spec]:
         """Return the parameters of kinds, with the common ones if there are any kinds."""
         if not kinds:
             return []

@@ -34,7 +34,7 @@ def answer_invalid_transitions(node: LifecycleNode, reject: Callable[[], object]
     service = node._service_change_state
     change = service.callback
 
-    def call(request: Any, response: Any) -> Any:
+    def change_or_reject(request: Any, response: Any) -> Any:
         try:
             return change(request, response)
         except Exception as error:
@@ -43,7 +43,7 @@ def answer_invalid_transitions(node: LifecycleNode, reject: Callable[[], object]
             reject()
             return response
 
-    service.callback = call
+    service.callback = change_or_reject
 
 
 def defer_responses(service: Any) -> Any:

@@ -27,7 +27,7 @@ from .dispatch import Compute, Dispatch, process_state
 from .dispatch import Output as Output
 from .input_topics import InputTopics
 from .lifecycle import BaseNode, parameter_description
-from .marker_output import MarkerKind, Markers
+from .marker_output import MarkerKind, MarkerOutput
 from .node_parameters import DESCRIPTION_PARAMETERS, SPECS, Spec
 from .process import load_kernels
 from .process import run_node as run_node
@@ -79,7 +79,7 @@ class RobotNode(BaseNode):
         self._latest_name_list = -1  # newest key of `_latest_joint_states`; -1: none yet
         self._earlier_positions: dict[str, float] = {}  # received before the current robot
         self._awaited_joints: Sequence[str] = ()  # joints to lock whose positions are unknown
-        self._markers = Markers(self, self.markers)
+        self._markers = MarkerOutput(self, self.markers)
         if self.markers:
             self.kernels = tuple(dict.fromkeys((*self.kernels, *self._markers.kernels)))
             self.outputs = (
@@ -115,7 +115,7 @@ class RobotNode(BaseNode):
     @classmethod
     def all_specs(cls) -> list[Spec]:
         """Return the parameters of the robot, of this class and of its markers."""
-        return [*SPECS, *cls.specs, *Markers.specs_of(cls.markers)]
+        return [*SPECS, *cls.specs, *MarkerOutput.marker_parameters(cls.markers)]
 
     @property
     def robot(self) -> RobotContext | None:

@@ -74,22 +74,20 @@ def service_callback(node: Any, service: Service) -> Callable[[Any, Any], Any]:
         """Return a future response, which the result of `pending` fills."""
         later: Future[Any] = Future()
 
-        def finish(done: Future[Any]) -> None:
-            def fill(response: Any) -> Any:
-                return done.result()(
-                    response
-                )  # inside `fill`, so that `respond` reports its errors
+        def send_response(done: Future[Any]) -> None:
+            def fill_from_result(response: Any) -> Any:
+                return done.result()(response)  # here, so that `respond` reports its errors
 
-            later.set_result(respond(response, fill))
+            later.set_result(respond(response, fill_from_result))
 
-        pending.add_done_callback(finish)
+        pending.add_done_callback(send_response)
         return later
 
     @functools.wraps(service.answer)
     def call(request: Any, response: Any) -> Any:
         """Answer a request of rclpy: fill the common fields, then call `service.answer`."""
 
-        def fill(response: Any) -> Pending | None:
+        def fill_response(response: Any) -> Pending | None:
             robot = _active_robot(node)
             if hasattr(response, "name"):
                 response.name = robot.names
@@ -105,7 +103,7 @@ def service_callback(node: Any, service: Service) -> Callable[[Any, Any], Any]:
                 return service.answer(robot, request, response, state)
             return service.answer(robot, request, response)
 
-        return respond(response, fill)
+        return respond(response, fill_response)
 
     return call
 
@@ -131,7 +129,7 @@ def _request_state(
     if (
         len(request_state.position)
         or len(request_state.velocity)
-        or robot.moving_base
+        or robot.has_moving_base
         and (
             message_fields.pose_numbers(request_state.base_pose) != _IDENTITY_POSE
             or any(message_fields.twist_numbers(request_state.base_twist))

@@ -21,7 +21,7 @@ from ...viewer.scene import geometry, marker_arrays
 from ...viewer.scene.marker_arrays import MarkerArrays, Screws, rows_of_joints
 from ..base.marker_output import Draw, MarkerKind, MarkerStyle
 from ..base.node_parameters import Spec
-from ..messages.frame_ids import rotation
+from ..messages.frame_ids import axes_rotation
 from ..robot import DynamicsTerms, RobotContext, State, parameter_errors
 
 LOCAL_WORLD_ALIGNED = dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED
@@ -82,8 +82,8 @@ def make_wrench_markers(
             return screws.hide()
         wrenches = latest.values()
         oMf = terms.oMf[[wrench.frame for wrench in wrenches]]
-        numbers = np.array([wrench.numbers for wrench in wrenches])
-        axes = np.array([rotation(wrench.axes, terms.oMf) for wrench in wrenches])
+        numbers = np.array([wrench.components for wrench in wrenches])
+        axes = np.array([axes_rotation(wrench.axes, terms.oMf) for wrench in wrenches])
         return screws.show(list(latest), oMf[:, :3, 3], rotate_vectors(axes, numbers))
 
     return draw

@@ -29,22 +29,26 @@ from .dynamics_markers import (
 def make_constraint_markers(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
     """Return the `Draw` of the direction of each constraint."""
 
-    def directions(solution: Any, groups: _FrameGroups, oMf: Array) -> tuple[list[int], Array]:
+    def select_directions(
+        solution: Any, groups: _FrameGroups, oMf: Array
+    ) -> tuple[list[int], Array]:
         directions = _normalize_vectors(groups.directions(solution.constraints, oMf))
         return groups.frames, directions
 
-    return _make_screw_markers(node, robot, style, directions)
+    return _make_screw_markers(node, robot, style, select_directions)
 
 
 def make_constraint_force_markers(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
     """Return the `Draw` of the constraint wrench on each frame."""
 
-    def wrenches(solution: Any, groups: _FrameGroups, oMf: Array) -> tuple[list[int], list[Array]]:
+    def select_wrenches(
+        solution: Any, groups: _FrameGroups, oMf: Array
+    ) -> tuple[list[int], list[Array]]:
         directions = groups.directions(solution.constraints, oMf)
         forces = -solution.motion.nu[groups.order]
         return groups.unique_frames, [forces[rows] @ directions[rows] for rows in groups.slices]
 
-    return _make_screw_markers(node, robot, style, wrenches)
+    return _make_screw_markers(node, robot, style, select_wrenches)
 
 
 def _make_screw_markers(
@@ -87,6 +91,7 @@ class _FrameGroups:
         return rotate_vectors(oMf[self._axes, :3, :3], self._directions)
 
     def _arrange(self, constraints: Constraints) -> None:
+        """Set the order, the frames and the directions for these constraints."""
         index, axes = self._model.frame_index, constraints.axes
         self._axes = index(axes) if axes else None
         frames = [index(name) for name in constraints.frame]

@@ -19,7 +19,7 @@ from dyn_ros.engine.kernel.types import Array
 
 from ...states.joint_states import Rejected
 from ..robot import RobotContext
-from .frame_ids import axes_link, rotation
+from .frame_ids import axes_link, axes_rotation
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +146,7 @@ def achieved_acceleration(
     """
     model, data = robot.model, robot.data
     axes = None if constraints.axes is None else model.frame_index(constraints.axes)
-    R = rotation(axes, oMf)
+    R = axes_rotation(axes, oMf)
     names, result = np.array(constraints.frame), np.zeros(len(constraints.frame))
     for frame in dict.fromkeys(constraints.frame):
         a = dyn_ros.frame_classical_acceleration(

@@ -45,7 +45,7 @@ def axes_link(robot: RobotContext, field: str, name: str) -> str | None:
 
 def world_names(robot: RobotContext) -> list[str]:
     """Return the frame_ids of the world: `world_frame` and, for a fixed base, "world"."""
-    if robot.moving_base:
+    if robot.has_moving_base:
         return [robot.world_frame]
     return list(dict.fromkeys([robot.world_frame, "world"]))
 
@@ -60,7 +60,7 @@ def reference_frame_id(
     return robot.world_frame
 
 
-def rotation(axes: int | None, oMf: Array) -> Array:
+def axes_rotation(axes: int | None, oMf: Array) -> Array:
     """Return the rotation matrix from the axes of a frame, None: of the world, to the world."""
     return np.eye(3) if axes is None else oMf[axes, :3, :3]
 
@@ -70,7 +70,7 @@ class Wrench(NamedTuple):
 
     frame: int  # index
     axes: int | None  # index of the frame in whose axes it is expressed; None: the world
-    numbers: Array  # (6,), N, N m; force and moment
+    components: Array  # (6,), N, N m; force and moment
     f_ext: Array | None  # (njoints, 6), N, N m; None unless `axes` is `frame`
 
 
@@ -137,9 +137,9 @@ def external_forces(robot: RobotContext, wrenches: Sequence[Wrench], q: Array) -
 
 def _joint_forces(model: Model, wrench: Wrench, oMf: Array) -> Array:
     """Return `f_ext` of a wrench that is expressed in axes other than its frame's."""
-    R = oMf[wrench.frame, :3, :3].T @ rotation(wrench.axes, oMf)
+    R = oMf[wrench.frame, :3, :3].T @ axes_rotation(wrench.axes, oMf)
     return model.external_forces(
-        {model.frame_names[wrench.frame]: (R @ wrench.numbers.reshape(2, 3, 1)).ravel()}
+        {model.frame_names[wrench.frame]: (R @ wrench.components.reshape(2, 3, 1)).ravel()}
     )
 
 

@@ -136,7 +136,7 @@ class _MarkersPattern(MessagePattern[Any]):
             integers[self._integers].tolist(),
         ):
             key = marker.header.frame_id, sec, nanosec
-            header = headers.get(key) or headers.setdefault(key, _header(*key))
+            header = headers.get(key) or headers.setdefault(key, _make_header(*key))
             yield PlainMarker(
                 header,
                 marker.ns,
@@ -152,7 +152,7 @@ class _MarkersPattern(MessagePattern[Any]):
             )
 
 
-def _header(frame: str, sec: int, nanosec: int) -> SimpleNamespace:
+def _make_header(frame: str, sec: int, nanosec: int) -> SimpleNamespace:
     """Return a header as an object, from the numbers of its stamp."""
     stamp = SimpleNamespace(sec=sec, nanosec=nanosec & 0xFFFFFFFF)  # it is unsigned
     return SimpleNamespace(frame_id=frame, stamp=stamp)

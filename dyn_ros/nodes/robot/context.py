@@ -145,7 +145,7 @@ class RobotContext:
             self.collector = MessageCollector(self.model, values["staleness"], base, notify)
         self.root_link = self.model.tree.root_link
         self.frame_id = values["frame_id"] or self.root_link
-        self.moving_base = root_joint != "fixed"
+        self.has_moving_base = root_joint != "fixed"
         self.odometry_frame = ""
         self._world_frame = values["world_frame"]
         self.received = -math.inf
@@ -214,7 +214,7 @@ class RobotContext:
     @property
     def world_frame(self) -> str:
         """The frame_id of the world."""
-        if not self.moving_base:
+        if not self.has_moving_base:
             return self.frame_id
         return self._world_frame or self.odometry_frame or "world"
 

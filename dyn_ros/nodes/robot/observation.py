@@ -168,7 +168,7 @@ def read_thresholds(robot: RobotContext, values: Mapping[str, Any]) -> dyn_ros.T
     fixed[robot.rows] = defaults[robot.rows]
     settings = ObserverSettings(**ObserverSettings.arguments_in(values))
     fixed = settings.velocity_values("thresholds_fixed", model, robot.rows, fixed)
-    base_nv = int(model.nvs[0]) if robot.moving_base else 0
+    base_nv = int(model.nvs[0]) if robot.has_moving_base else 0
     if len(settings.thresholds_fixed) < len(robot.names):
         fixed[:base_nv] = NO_THRESHOLD
     friction = friction_at_rest(model) if settings.friction else 0.0

@@ -86,7 +86,7 @@ def measure_motion(
 
 
 def estimate_payload(
-    model: dyn_ros.Model, measured: Sequence[PayloadMeasurement], frame: str, offset: Array
+    model: dyn_ros.Model, measurements: Sequence[PayloadMeasurement], frame: str, offset: Array
 ) -> PayloadEstimate:
     """Return the payload that explains the measurements.
 
@@ -95,22 +95,27 @@ def estimate_payload(
     of all poses. With motions between requests, friction is also estimated. `offset` (nv,) is
     subtracted from the efforts.
     """
-    samples = dyn_ros.Samples.concatenate([request.samples for request in measured])
-    variances = [request.variance for request in measured if request.variance is not None]
-    if len(variances) < len(measured):
+    samples = dyn_ros.Samples.concatenate([measurement.samples for measurement in measurements])
+    variances = [
+        measurement.variance for measurement in measurements if measurement.variance is not None
+    ]
+    if len(variances) < len(measurements):
         return dyn_ros.identify_payload(model, samples, frame, offset=offset)
     noise = np.sqrt(np.mean(variances, axis=0))
     noise = np.maximum(noise, max(1e-2 * noise.max(), 1e-9))
     estimate = dyn_ros.identify_payload(model, samples, frame, offset=offset, noise=noise)
-    free = samples.tau.size - min(len(estimate.determined), 4)
-    scale = float(np.sum((estimate.after / noise) ** 2)) * len(samples) / max(free, 1)
+    degrees_of_freedom = samples.tau.size - min(len(estimate.determined), 4)
+    scale = float(np.sum((estimate.after / noise) ** 2)) * len(samples) / max(degrees_of_freedom, 1)
     return dyn_ros.identify_payload(
         model, samples, frame, offset=offset, noise=noise * math.sqrt(max(scale, 1.0))
     )
 
 
-def payload_warnings(estimate: PayloadEstimate, tared: bool) -> str:
-    """Return what is uncertain about an estimate, and how to improve it."""
+def payload_warnings(estimate: PayloadEstimate, is_tared: bool) -> str:
+    """Return what is uncertain about an estimate, and how to improve it.
+
+    If `is_tared`, the text also states that offsets were subtracted.
+    """
     warnings = []
     if not estimate.lower[0] > 0.0:
         warnings.append("the payload is not attached, because its mass may be zero")
@@ -131,6 +136,6 @@ def payload_warnings(estimate: PayloadEstimate, tared: bool) -> str:
             "the inertia is a guess, a sphere of water; call during rotations with "
             "acceleration to determine it"
         )
-    if tared:
+    if is_tared:
         warnings.append("the efforts that ~/tare measured have been subtracted")
     return "; ".join(warnings)

@@ -609,7 +609,7 @@ class Source:
     WRENCHES = ("push", "pull", "turn")
 
     def __init__(self, kinds, urdf, **values):
-        specs = [*SPECS, *VereshchaginNode.specs, *kinds_of.Markers.specs_of(kinds)]
+        specs = [*SPECS, *VereshchaginNode.specs, *kinds_of.MarkerOutput.marker_parameters(kinds)]
         defaults = {
             spec.name: [] if isinstance(spec.default, Parameter.Type) else spec.default
             for spec in specs
@@ -625,10 +625,10 @@ class Source:
         )
         self.robot = RobotContext(urdf, self.parameters.values)
         self.inputs, self.wrenches, self.found = self, {}, None
-        self.markers = kinds_of.Markers(self, kinds)
+        self.markers = kinds_of.MarkerOutput(self, kinds)
         self.compute = self.markers.make(self.robot)
 
-    def numbers(self, topic, robot, timeout):
+    def latest_value(self, topic, robot, timeout):
         if topic not in self.wrenches:
             raise ValueError("missing")
         return self.wrenches[topic]
