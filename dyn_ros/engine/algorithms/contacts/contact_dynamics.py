@@ -60,7 +60,7 @@ def apply_contact_forces(r):
 def move_forces(r):
     """Move the forces of contacts in WORLD to the world's origin.
 
-    Reads POINTS; writes LAMBDA_C, LAMBDA_C_PROX, DIFF_LAMBDA_C.
+    Reads CONTACT_POINTS; writes LAMBDA_C, LAMBDA_C_PROX, DIFF_LAMBDA_C.
     """
     for forces in (LAMBDA_C, LAMBDA_C_PROX, DIFF_LAMBDA_C):
         move_entries_to_origin(r, MOMENT_ROWS, forces)

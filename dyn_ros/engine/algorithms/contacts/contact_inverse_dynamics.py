@@ -112,7 +112,7 @@ def base_row_square_bound(r, i, lever):
 def drop_base_rounding(r, nb, N):
     """Clear rows of the base's matrix N that are rounding errors: no contact force acts along them.
 
-    Reads FROM_PARENT, TAU, JACOBIAN_TRANSPOSE, ARMS, FORCE_WEIGHTS; writes N.
+    Reads FROM_PARENT, TAU, JACOBIAN_TRANSPOSE, FORCE_ARMS, FORCE_WEIGHTS; writes N.
     """
     size = lift(0.0, entry(r, TAU, 0))
     for n in range(packed.ncontacts(r)):

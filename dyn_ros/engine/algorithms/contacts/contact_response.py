@@ -24,7 +24,7 @@ from .minv_factor_products import (
     has_link_contacts,
     minv_factor_matrix,
     moved_contacts,
-    response_matrix,
+    scaled_jacobian,
 )
 from .packed_contacts import contact_damping, ncontacts, row_start, row_stop
 
@@ -52,7 +52,7 @@ def compute_response_of_contact(r, n):
     Reads MINV_FACTOR, SCALED_JACOBIAN; writes RESPONSE.
     """
     columns, width, (first, second) = nv(r), simd_width(r.work), branch_velocities(r, n)
-    R, V_, W_transpose = response_matrix(r), minv_factor_matrix(r), matrix(r, RESPONSE)
+    R, V_, W_transpose = scaled_jacobian(r), minv_factor_matrix(r), matrix(r, RESPONSE)
     for k in range(row_start(r, n), row_stop(r, n), 3):
         for c in range(0, columns, 2 * width):
             if is_batch(r):
@@ -211,31 +211,31 @@ def add_rows(r, x, y, A, B, B2, i, k, last):
 
 
 @kernel
-def compute_sparse_responses(r, C, C2, s, A, s2, A2, rates, rates2, rows):
+def compute_sparse_responses(r, C, C2, s_tau, A_tau, s_row, A_row, rates, rates2, rows):
     """Set C and C2, of ``rows`` rows, to products with the sparse matrices dtau and drow of rates.
 
-        C = s A' dtau + s2 A2' drow         of rates; C2 of rates2; s and s2 are 1 or -1
+        C = s_tau A_tau' dtau + s_row A_row' drow           of ``rates``, and C2 of ``rates2``
 
-    Six rows and one column of C and C2 at a time.
+    s_tau and s_row are 1 or -1. Six rows and one column of C and C2 are computed at a time.
 
-    Reads A, A2, rates, rates2; writes C, C2.
+    Reads A_row, A_tau, rates, rates2; writes C, C2.
     """
-    with_link_contacts, t = has_link_contacts(r), s * s2
+    with_link_contacts, s = has_link_contacts(r), s_tau * s_row
     for i in range(0, rows, 6):
         for k in range(nv(r)):
             x = products.zero6(r, C)
             x, y = add_torques(
-                r, x, x, A, rates.torques, rates2.torques, i, k, k, with_link_contacts
+                r, x, x, A_tau, rates.torques, rates2.torques, i, k, k, with_link_contacts
             )
-            x, y = products.scale6(t, x), products.scale6(t, y)
-            x, y = add_rows(r, x, y, A2, rates.rows, rates2.rows, i, k, k)
-            products.store_six_rows(r, C, s2, x, i, rows, k, 1)
-            products.store_six_rows(r, C2, s2, y, i, rows, k, 1)
+            x, y = products.scale6(s, x), products.scale6(s, y)
+            x, y = add_rows(r, x, y, A_row, rates.rows, rates2.rows, i, k, k)
+            products.store_six_rows(r, C, s_row, x, i, rows, k, 1)
+            products.store_six_rows(r, C2, s_row, y, i, rows, k, 1)
 
 
 @kernel
 def compute_responses(r, to_torques, rates, rates2, response, response2):
-    """Compute the responses to two rates, after ``compute_torque_response``.
+    """Compute the responses to two rates; ``to_torques`` is that of ``compute_torque_response``.
 
         d(ddq) = -P dtau - K' drow,  d(lambda) = K dtau - G^-1 drow
 

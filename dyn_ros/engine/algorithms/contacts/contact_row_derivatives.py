@@ -64,7 +64,7 @@ def contact_body(r, n, side):
         v = (v_i + w_i x p, w_i)
         a = (a_i + g + dw_i x p, dw_i)
 
-    Reads POSITION, OV, OA_GF, ARMS.
+    Reads POSITION, OV, OA_GF, FORCE_ARMS.
     """
     i, sign = packed.contact_joint(r, n, side), 1.0 if side == 0 else -1.0
     p = add(position(r, i), contact_rows.force_arm(r, n, side))
@@ -81,7 +81,7 @@ def contact_body(r, n, side):
 
 @kernel
 def contact_bodies(r, n):
-    """Return both bodies of contact n. Reads POSITION, OV, OA_GF, ARMS."""
+    """Return both bodies of contact n. Reads POSITION, OV, OA_GF, FORCE_ARMS."""
     return contact_rows.BodyPair(contact_body(r, n, 0), contact_body(r, n, 1))
 
 
@@ -165,11 +165,11 @@ def pose_error_rate(r, n, side, u):
         dm = u x m - R_1 dlog6(R_1' m) d    first body
         dm = R_1 dlog6(R_1' m) d            second body
 
-    Reads POSES, ERRORS.
+    Reads CONTACT_POSES, POSE_ERRORS.
     """
     R1, R2 = contact_rows.contact_orientation(r, n, 0), contact_rows.contact_orientation(r, n, 1)
     gap = contact_rows.relative_origin(r, n)
-    m = motion(r, contact_rows.ERRORS, n)
+    m = motion(r, contact_rows.POSE_ERRORS, n)
     d = motion_rotated(transposed(R2), motion_moved(gap, u))
     if side == 0:
         d = motion_scale(-1.0, d)
@@ -230,7 +230,7 @@ def add_row_rates(r, n, axes, row, k, x, with_acceleration):
 
     Writes DAC_DQ, DAC_DV, DAC_DA, DVC_DQ, ROW_RATES.
     """
-    _, kd = packed.gains(r, n)
+    _, kd = packed.baumgarte_gains(r, n)
     if not (with_acceleration and is_batch(r)):
         add_in_axes(r, axes, matrix(r, DAC_DA), row, k, x.u)
         add_in_axes(r, axes, matrix(r, DVC_DQ), row, k, x.dv)
@@ -249,20 +249,20 @@ def add_row_rates(r, n, axes, row, k, x, with_acceleration):
 def add_frame_column(r, n, bodies, relative, side, i, c, with_acceleration):
     """Add column c of joint i, which moves a body, to the derivatives of contact n.
 
-    Reads J, PSID, PSIDD, DADV, AXES, POSES, ERRORS; writes DAC_DQ, DAC_DV, DAC_DA, DVC_DQ,
-    ROW_RATES.
+    Reads J, PSID, PSIDD, DADV, CONTACT_AXES, CONTACT_POSES, POSE_ERRORS; writes DAC_DQ, DAC_DV,
+    DAC_DA, DVC_DQ, ROW_RATES.
     """
-    k, row, (kp, _) = idx_v(r, i) + c, packed.row_start(r, n), packed.gains(r, n)
+    k, row, (kp, _) = idx_v(r, i) + c, packed.row_start(r, n), packed.baumgarte_gains(r, n)
     body = select_body(bodies, side)
     x, (v, a) = body_rates(r, body, i, c), relative
     dv, da, da_dv = relative_rates(r, n, bodies, side, x)
     dv, da = rate_in_axes(r, n, side, x.u, v, dv), rate_in_axes(r, n, side, x.u, a, da)
     u, error = motion_scale(body.sign, x.u), motion_scale(0.0, x.u)
     if with_acceleration and kp > 0.0:
-        m = motion(r, contact_rows.ERRORS, n)
+        m = motion(r, contact_rows.POSE_ERRORS, n)
         dm = rate_in_axes(r, n, side, x.u, m, pose_error_rate(r, n, side, x.u))
         error = motion_scale(-kp, dm)
-    axes = rotation(r, contact_rows.AXES, n)
+    axes = rotation(r, contact_rows.CONTACT_AXES, n)
     linear = RowRates(u.linear, dv.linear, da.linear, da_dv.linear, error.linear)
     angular = RowRates(u.angular, dv.angular, da.angular, da_dv.angular, error.angular)
     add_row_rates(r, n, axes, row, k, linear, with_acceleration)
@@ -281,13 +281,13 @@ def contact_point(r, n, bodies, side):
     v, w and a belong to the body that turns relative to the axes: to this body, or if the axes are
     fixed in the first body, to the second.
 
-    Reads AXES.
+    Reads CONTACT_AXES.
     """
     body = select_body(bodies, side)
     turning = body
     if packed.reference_frame(r, n) == contact_rows.LOCAL:
         turning = bodies[1]
-    E, v, w = rotation(r, contact_rows.AXES, n), turning.v.linear, turning.v.angular
+    E, v, w = rotation(r, contact_rows.CONTACT_AXES, n), turning.v.linear, turning.v.angular
     a = sub(add(turning.a.linear, cross(w, v)), gravity(r))
     return ContactPoint(
         body.point,
@@ -308,9 +308,9 @@ def add_point_column(r, n, point, side, i, c, with_acceleration):
 
     v_t and a_t are the velocity and acceleration that turn relative to the axes.
 
-    Reads J, PSID, PSIDD, DADV, ERRORS; writes DAC_DQ, DAC_DV, DAC_DA, DVC_DQ, ROW_RATES.
+    Reads J, PSID, PSIDD, DADV, POSE_ERRORS; writes DAC_DQ, DAC_DV, DAC_DA, DVC_DQ, ROW_RATES.
     """
-    p, (kp, _) = point.position, packed.gains(r, n)
+    p, (kp, _) = point.position, packed.baumgarte_gains(r, n)
     S, psid = motion_column(r, J, i, c), motion_column(r, rc.PSID, i, c)
     w, u = S.angular, motion_moved(p, S).linear
     dv = add(motion_moved(p, psid).linear, cross(w, point.turning_v))
@@ -324,7 +324,7 @@ def add_point_column(r, n, point, side, i, c, with_acceleration):
         and side == 0
         and packed.reference_frame(r, n) == contact_rows.LOCAL
     ):
-        gap = motion(r, contact_rows.ERRORS, n).linear
+        gap = motion(r, contact_rows.POSE_ERRORS, n).linear
         error = add(error, scale(kp, cross(w, gap)))
     k, x = idx_v(r, i) + c, RowRates(u, dv, da, da_dv, error)
     add_row_rates(r, n, point.axes, packed.row_start(r, n), k, x, with_acceleration)
@@ -334,8 +334,8 @@ def add_point_column(r, n, point, side, i, c, with_acceleration):
 def add_body_columns(r, n, bodies, side, with_acceleration):
     """Add the columns of all joints that move a body to the derivatives of contact n.
 
-    Reads J, PSID, PSIDD, DADV, AXES, POSES, ERRORS; writes DAC_DQ, DAC_DV, DAC_DA, DVC_DQ,
-    ROW_RATES.
+    Reads J, PSID, PSIDD, DADV, CONTACT_AXES, CONTACT_POSES, POSE_ERRORS; writes DAC_DQ, DAC_DV,
+    DAC_DA, DVC_DQ, ROW_RATES.
     """
     relative, point = relative_motion(r, n, bodies), contact_point(r, n, bodies, side)
     i = select_body(bodies, side).joint
@@ -380,7 +380,7 @@ def contact_force(r, n, forces):
 
         f = sum of lambda_k f_k
 
-    Reads AXES, forces.
+    Reads CONTACT_AXES, forces.
     """
     start, stop = packed.row_start(r, n), packed.row_stop(r, n)
     f = force_scale(entry(r, forces, start), contact_rows.row_force(r, n, 0))
@@ -461,7 +461,7 @@ def differentiate_forces(r, forces, target):
 
         dtau_jk = dtau_jk - S_j' df_k
 
-    Reads POSITION, OV, OA_GF, J, AXES, ARMS, forces; writes target.
+    Reads POSITION, OV, OA_GF, J, CONTACT_AXES, FORCE_ARMS, forces; writes target.
     """
     for n in range(packed.ncontacts(r)):
         if packed.contact_joint(r, n, 1) > 0 or packed.reference_frame(r, n) != contact_rows.LOCAL:
@@ -476,7 +476,7 @@ def move_force_rates(r, n, forces, target):
 
         dn = dn + u.linear x f              n: the moment of contact n
 
-    Reads POSITION, J, ARMS, forces; writes target.
+    Reads POSITION, J, FORCE_ARMS, forces; writes target.
     """
     start, i, A = packed.row_start(r, n), packed.contact_joint(r, n, 0), matrix(r, target)
     f = (entry(r, forces, start), entry(r, forces, start + 1), entry(r, forces, start + 2))
@@ -495,7 +495,7 @@ def rates_to_origin(r, forces, target):
 
         dn = dn + p x df + dp x f
 
-    Reads POSITION, J, ARMS, POINTS, forces; writes target.
+    Reads POSITION, J, FORCE_ARMS, CONTACT_POINTS, forces; writes target.
     """
     for j in range(nv(r)):
         contact_rows.move_column_to_origin(r, contact_rows.MOMENT_ROWS, matrix(r, target), j)
@@ -510,7 +510,7 @@ def subtract_contact_force(r, n, side, f, target):
 
         f_i = f_i - s (f.linear, f.angular + p x f.linear)
 
-    Reads POSITION, ARMS; writes target.
+    Reads POSITION, FORCE_ARMS; writes target.
     """
     i = packed.contact_joint(r, n, side)
     if i > 0:
@@ -522,7 +522,7 @@ def subtract_contact_force(r, n, side, f, target):
 def subtract_contact_forces(r, forces, target):
     """Subtract the forces of all contacts from forces of bodies, about the first joint's origin.
 
-    Reads POSITION, AXES, ARMS, forces; writes target.
+    Reads POSITION, CONTACT_AXES, FORCE_ARMS, forces; writes target.
     """
     for n in range(packed.ncontacts(r)):
         f = contact_force(r, n, forces)

@@ -20,11 +20,19 @@ from ..kinematics import root_axes as ra
 from . import packed_contacts as packed
 
 LOCAL = int(ReferenceFrame.LOCAL)
-AXES = field("_contact_axes", (packed.MAX_CONTACTS, 9))  # rotation matrices; columns: the axes
-ARMS = field("_contact_arms", (2 * packed.MAX_CONTACTS, 3))  # a row for each body; see ``arm``
-POINTS = field("_contact_points", (packed.MAX_CONTACTS, 3))  # origin of c1, relative to the world's
-POSES = field("_contact_poses", (packed.MAX_CONTACTS, 21))  # 7 x 3 matrices; see ``store_poses``
-ERRORS = field("_contact_errors", (packed.MAX_CONTACTS, 6))  # motions from c1 to c2, at c1
+CONTACT_AXES = field(
+    "_contact_axes", (packed.MAX_CONTACTS, 9)
+)  # rotation matrices; columns: the axes
+FORCE_ARMS = field(
+    "_contact_arms", (2 * packed.MAX_CONTACTS, 3)
+)  # a row for each body; see ``arm``
+CONTACT_POINTS = field(
+    "_contact_points", (packed.MAX_CONTACTS, 3)
+)  # origin of c1, relative to the world's
+CONTACT_POSES = field(
+    "_contact_poses", (packed.MAX_CONTACTS, 21)
+)  # 7 x 3 matrices; see ``store_poses``
+POSE_ERRORS = field("_contact_errors", (packed.MAX_CONTACTS, 6))  # motions from c1 to c2, at c1
 MIN_RELIABLE_DIAGONAL = 1e-12
 """A smaller diagonal entry of J M^-1 J', relative to the trace of D^-1, may be a rounding error."""
 SQUARED_ROUNDING_ERROR = 1e-24
@@ -76,39 +84,43 @@ def store_arms(r, n, t1, t2):
 
     Wrenches (dimension 6) act on both bodies at c1, forces (dimension 3) at c1 and at c2.
 
-    Reads ROTATION, FROM_PARENT; writes ARMS.
+    Reads ROTATION, FROM_PARENT; writes FORCE_ARMS.
     """
     if not packed.is_point(r, n):
         i, j = packed.contact_joint(r, n, 0), packed.contact_joint(r, n, 1)
         t2 = add(t1, relative_position(r, j, i))
-    set_vector(r, ARMS, 2 * n, t1)
-    set_vector(r, ARMS, 2 * n + 1, t2)
+    set_vector(r, FORCE_ARMS, 2 * n, t1)
+    set_vector(r, FORCE_ARMS, 2 * n + 1, t2)
 
 
 @kernel
 def place_contact(r, n):
     """Store the axes and the arms of contact n, and in WORLD the position of c1.
 
-    Reads ROTATION, FROM_PARENT; writes AXES, ARMS, POINTS.
+    Reads ROTATION, FROM_PARENT; writes CONTACT_AXES, FORCE_ARMS, CONTACT_POINTS.
     """
     X1, X2 = contact_frame(r, n, 0), contact_frame(r, n, 1)
     axes = X1.rotation
     if packed.reference_frame(r, n) != LOCAL:
         axes = lift9((1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), axes[0])
-    set_rotation(r, AXES, n, axes)
+    set_rotation(r, CONTACT_AXES, n, axes)
     store_arms(r, n, X1.translation, X2.translation)
     if packed.is_at_origin(r, n):
         p = relative_position(r, 0, packed.contact_joint(r, n, 0))
-        set_vector(r, POINTS, n, add(p, X1.translation))
+        set_vector(r, CONTACT_POINTS, n, add(p, X1.translation))
 
 
 @kernel
 def store_poses(r, n):
     """Store the rotations of c1 and c2 (three rows each), and the vector from c1 to c2.
 
-    Reads ROTATION, FROM_PARENT; writes POSES.
+    Reads ROTATION, FROM_PARENT; writes CONTACT_POSES.
     """
-    X1, X2, poses = contact_frame(r, n, 0), contact_frame(r, n, 1), matrix_row(r, POSES, n, 7, 3)
+    X1, X2, poses = (
+        contact_frame(r, n, 0),
+        contact_frame(r, n, 1),
+        matrix_row(r, CONTACT_POSES, n, 7, 3),
+    )
     gap = add(
         relative_position(r, packed.contact_joint(r, n, 0), packed.contact_joint(r, n, 1)),
         sub(X2.translation, X1.translation),
@@ -122,24 +134,24 @@ def store_poses(r, n):
 def contact_orientation(r, n, side):
     """Return the rotation of c1 (side 0) or c2 (side 1) of contact n, after ``store_poses``.
 
-    Reads POSES.
+    Reads CONTACT_POSES.
     """
-    return elements9(r, matrix_row(r, POSES, n, 7, 3), 3 * side, 0)
+    return elements9(r, matrix_row(r, CONTACT_POSES, n, 7, 3), 3 * side, 0)
 
 
 @kernel
 def relative_origin(r, n):
-    """Return the vector from c1 to c2 of contact n, after ``store_poses``. Reads POSES."""
-    return elements3(r, matrix_row(r, POSES, n, 7, 3), 6, 0)
+    """Return the vector from c1 to c2 of contact n, after ``store_poses``. Reads CONTACT_POSES."""
+    return elements3(r, matrix_row(r, CONTACT_POSES, n, 7, 3), 6, 0)
 
 
 @kernel
 def force_arm(r, n, side):
     """Return the vector from the origin of a body's joint to the point where unit forces act on it.
 
-    Reads ARMS.
+    Reads FORCE_ARMS.
     """
-    return vector(r, ARMS, 2 * n + side)
+    return vector(r, FORCE_ARMS, 2 * n + side)
 
 
 @kernel
@@ -148,9 +160,9 @@ def row_force(r, n, c):
 
         f = (e_c, 0)  or  (0, e_c-3), with e the axes of the contact
 
-    Reads AXES.
+    Reads CONTACT_AXES.
     """
-    E, k = matrix_row(r, AXES, n, 3, 3), c if c < 3 else c - 3
+    E, k = matrix_row(r, CONTACT_AXES, n, 3, 3), c if c < 3 else c - 3
     e = (element(r, E, 0, k), element(r, E, 1, k), element(r, E, 2, k))
     if c < 3:
         return Force(e, zero3(e[0]))
@@ -164,7 +176,7 @@ def place_unit_forces(r, n, side, sign):
         f_k = sign (e, p x e)               force
         f_k = sign (0, e)                   torque
 
-    Reads AXES, ARMS; writes UNIT_FORCES.
+    Reads CONTACT_AXES, FORCE_ARMS; writes UNIT_FORCES.
     """
     p = force_arm(r, n, side)
     for k in range(packed.row_start(r, n), packed.row_stop(r, n)):
@@ -181,7 +193,7 @@ def contact_velocities(r, n):
 
         v = (v_i + w_i x p, w_i)
 
-    Reads BODY_VELOCITY, ARMS.
+    Reads BODY_VELOCITY, FORCE_ARMS.
     """
     i, j = packed.contact_joint(r, n, 0), packed.contact_joint(r, n, 1)
     return BodyPair(
@@ -217,7 +229,7 @@ def pose_error(r, n):
 
         R_1 log6(X_1^-1 X_2)
 
-    Reads POSES.
+    Reads CONTACT_POSES.
     """
     gap = relative_origin(r, n)
     if packed.is_point(r, n):
@@ -233,14 +245,14 @@ def stabilizing_acceleration(r, n, v):
 
         a = kp err - kd (v_1 - v_2)         Baumgarte (1972)
 
-    Reads ROTATION, FROM_PARENT; writes POSES, ERRORS.
+    Reads ROTATION, FROM_PARENT; writes CONTACT_POSES, POSE_ERRORS.
     """
-    kp, kd = packed.gains(r, n)
+    kp, kd = packed.baumgarte_gains(r, n)
     a = motion_scale(-kd, motion_sub(v.first, v.second))
     if kp > 0.0:
         store_poses(r, n)
         m = pose_error(r, n)
-        set_motion(r, ERRORS, n, m)
+        set_motion(r, POSE_ERRORS, n, m)
         a = motion_add(a, motion_scale(kp, m))
     return a
 
@@ -254,8 +266,8 @@ def set_contact_residual(r, n):
     Accelerations of bodies include minus gravity, as the root's. If a body is the world, the
     acceleration of the root is added here.
 
-    Reads ROTATION, FROM_PARENT, BODY_VELOCITY, LINK_ACCELERATION, AXES, ARMS; writes
-    CONSTRAINT_RESIDUAL, POSES, ERRORS.
+    Reads ROTATION, FROM_PARENT, BODY_VELOCITY, LINK_ACCELERATION, CONTACT_AXES, FORCE_ARMS; writes
+    CONSTRAINT_RESIDUAL, CONTACT_POSES, POSE_ERRORS.
     """
     v = contact_velocities(r, n)
     a = motion_sub(stabilizing_acceleration(r, n, v), contact_drift(r, n, v))
@@ -298,8 +310,8 @@ def trunk_joint(r):
 def propagate_body(r, n, side, sign, end, with_elimination, with_bias):
     """Propagate the unit forces of contact n from one of its bodies to joint ``end``.
 
-    Reads FROM_PARENT, COLUMNS, LINK_ACCELERATION, BIAS, U, DINV, AXES, ARMS; writes UNIT_FORCES,
-    TRUNK_FORCES, JACOBIAN_TRANSPOSE, CONSTRAINT_RESIDUAL.
+    Reads FROM_PARENT, COLUMNS, LINK_ACCELERATION, BIAS, U, DINV, CONTACT_AXES, FORCE_ARMS; writes
+    UNIT_FORCES, TRUNK_FORCES, JACOBIAN_TRANSPOSE, CONSTRAINT_RESIDUAL.
     """
     i, start, stop = packed.contact_joint(r, n, side), packed.row_start(r, n), packed.row_stop(r, n)
     if i > 0:
@@ -311,8 +323,8 @@ def propagate_body(r, n, side, sign, end, with_elimination, with_bias):
 def propagate_bodies(r, n, end, with_elimination, with_bias):
     """Propagate the unit forces of contact n from both bodies to joint ``end``.
 
-    Reads FROM_PARENT, COLUMNS, LINK_ACCELERATION, BIAS, U, DINV, AXES, ARMS; writes UNIT_FORCES,
-    TRUNK_FORCES, JACOBIAN_TRANSPOSE, CONSTRAINT_RESIDUAL.
+    Reads FROM_PARENT, COLUMNS, LINK_ACCELERATION, BIAS, U, DINV, CONTACT_AXES, FORCE_ARMS; writes
+    UNIT_FORCES, TRUNK_FORCES, JACOBIAN_TRANSPOSE, CONSTRAINT_RESIDUAL.
     """
     propagate_body(r, n, 0, 1.0, end, with_elimination, with_bias)
     propagate_body(r, n, 1, -1.0, end, with_elimination, with_bias)
@@ -324,8 +336,8 @@ def propagate_contact(r, n, with_bias):
 
         J_kj = S_j' f_k
 
-    Reads FROM_PARENT, COLUMNS, LINK_ACCELERATION, BIAS, U, DINV, AXES, ARMS; writes UNIT_FORCES,
-    TRUNK_FORCES, JACOBIAN_TRANSPOSE, CONSTRAINT_RESIDUAL.
+    Reads FROM_PARENT, COLUMNS, LINK_ACCELERATION, BIAS, U, DINV, CONTACT_AXES, FORCE_ARMS; writes
+    UNIT_FORCES, TRUNK_FORCES, JACOBIAN_TRANSPOSE, CONSTRAINT_RESIDUAL.
     """
     end = 0
     if not packed.is_point(r, n):
@@ -367,14 +379,14 @@ def move_column_to_origin(r, dependent_rows, A, j):
         n = n + p x f                       column of forces, dependent_rows: MOMENT_ROWS
         v = v + p x w                       column of motions, dependent_rows: LINEAR_ROWS
 
-    Reads POINTS; writes A.
+    Reads CONTACT_POINTS; writes A.
     """
     for n in range(packed.ncontacts(r)):
         if packed.is_at_origin(r, n):
             k = packed.row_start(r, n)
             fixed, changed = k + (3 - dependent_rows), k + dependent_rows
             x = (element(r, A, fixed, j), element(r, A, fixed + 1, j), element(r, A, fixed + 2, j))
-            m = cross(vector(r, POINTS, n), x)
+            m = cross(vector(r, CONTACT_POINTS, n), x)
             for c in range(3):
                 add_to_element(r, A, changed + c, j, m[c])
 
@@ -383,7 +395,7 @@ def move_column_to_origin(r, dependent_rows, A, j):
 def move_entries_to_origin(r, dependent_rows, target):
     """Move a field, with a number for each row of contacts, to the world's origin in WORLD.
 
-    Reads POINTS; writes target.
+    Reads CONTACT_POINTS; writes target.
     """
     move_column_to_origin(r, dependent_rows, matrix_of_width(r, target, 1), 0)
 
@@ -430,7 +442,7 @@ def drop_row(r, A, k, count, size):
 def drop_contact_rows(r, n, C, weights):
     """Clear rows of contact n in C = J W J' that are rounding errors, as no velocity moves them.
 
-    Reads FROM_PARENT, COLUMNS, ARMS, weights; writes C.
+    Reads FROM_PARENT, COLUMNS, FORCE_ARMS, weights; writes C.
     """
     size_1 = row_square_bound(r, packed.contact_joint(r, n, 0), force_arm(r, n, 0), weights)
     size_2 = row_square_bound(r, packed.contact_joint(r, n, 1), force_arm(r, n, 1), weights)
@@ -452,7 +464,7 @@ def rows_are_reliable(r, n, C, scale):
 def drop_rounding_errors(r, C, weights):
     """Clear rows of C = J W J' that are rounding errors.
 
-    Reads FROM_PARENT, COLUMNS, ARMS, weights; writes C.
+    Reads FROM_PARENT, COLUMNS, FORCE_ARMS, weights; writes C.
     """
     scale = lift(0.0, entry(r, weights, 0))
     for j in range(nv(r)):
@@ -478,7 +490,8 @@ def couple_contacts(r):
 
         J M^-1 J' = R' R,  R = D^-1/2 L^-T J'
 
-    Reads FROM_PARENT, COLUMNS, DINV, JACOBIAN_TRANSPOSE, ARMS; writes SCALED_JACOBIAN, COUPLING.
+    Reads FROM_PARENT, COLUMNS, DINV, JACOBIAN_TRANSPOSE, FORCE_ARMS; writes SCALED_JACOBIAN,
+    COUPLING.
     """
     cf.scale_jacobian(r)
     for n in range(packed.ncontacts(r)):

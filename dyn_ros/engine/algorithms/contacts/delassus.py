@@ -131,7 +131,7 @@ def matrix_to_origin(r, dependent_rows, target):
 
         A = X A X'
 
-    Reads POINTS; writes target.
+    Reads CONTACT_POINTS; writes target.
     """
     m = nconstraints(r)
     A = matrix_of_width(r, target, m)
@@ -156,8 +156,8 @@ def compute_delassus(r):
 
         G = (L^-T J')' D^-1 (L^-T J') + mu I
 
-    Reads FROM_PARENT, COLUMNS, DINV, JACOBIAN_TRANSPOSE, ARMS, POINTS; writes SCALED_JACOBIAN,
-    COUPLING, DELASSUS.
+    Reads FROM_PARENT, COLUMNS, DINV, JACOBIAN_TRANSPOSE, FORCE_ARMS, CONTACT_POINTS; writes
+    SCALED_JACOBIAN, COUPLING, DELASSUS.
     """
     couple_contacts(r)
     add_damping(r)
@@ -191,8 +191,8 @@ def invert_delassus(r):
 def factor_delassus(r):
     """Compute the Cholesky factor of the Delassus matrix, L L' = J M^-1 J' + mu I.
 
-    Reads FROM_PARENT, COLUMNS, DINV, JACOBIAN_TRANSPOSE, ARMS, POINTS; writes SCALED_JACOBIAN,
-    COUPLING, DELASSUS, DELASSUS_CHOLESKY, PADDED_MATRIX.
+    Reads FROM_PARENT, COLUMNS, DINV, JACOBIAN_TRANSPOSE, FORCE_ARMS, CONTACT_POINTS; writes
+    SCALED_JACOBIAN, COUPLING, DELASSUS, DELASSUS_CHOLESKY, PADDED_MATRIX.
     """
     compute_delassus(r)
     m = nconstraints(r)

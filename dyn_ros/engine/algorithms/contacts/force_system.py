@@ -50,7 +50,7 @@ def set_right_side(r, x):
 
 @kernel
 def store_solution(r, rank, residual, iterations):
-    """Store rank, residual and number of iterations. Writes SOLUTION."""
+    """Store the rank, the largest violation and the number of iterations. Writes SOLUTION."""
     set_entry(r, packed.SOLUTION, contacts.RANK, rank)
     set_entry(r, packed.SOLUTION, contacts.RESIDUAL, residual)
     set_entry(r, packed.SOLUTION, contacts.ITERATIONS, iterations)
@@ -87,7 +87,7 @@ def damping_above_rounding(r):
 
 @kernel
 def run_proximal_iteration(r, forces, previous, n):
-    """Run proximal iteration n of the states that have not converged.
+    """Run proximal iteration n (from 0) of the states that have not converged.
 
         (J M^-1 J' + mu I) lambda = mu lambda_previous - b      Parikh and Boyd (2014), 4.1
 

@@ -69,7 +69,7 @@ def set_impact_residual(r):
 
         b = (1 + e) J v
 
-    Reads BODY_VELOCITY, AXES, ARMS; writes CONSTRAINT_RESIDUAL.
+    Reads BODY_VELOCITY, CONTACT_AXES, FORCE_ARMS; writes CONSTRAINT_RESIDUAL.
     """
     for n in range(packed.ncontacts(r)):
         v = contact_rows.contact_velocities(r, n)
@@ -159,7 +159,7 @@ def solve_impulses_coupled(r):
 def move_impulses(r):
     """Move the impulses of contacts in WORLD to the world's origin.
 
-    Reads POINTS; writes IMPULSE_C.
+    Reads CONTACT_POINTS; writes IMPULSE_C.
     """
     contact_rows.move_entries_to_origin(r, contact_rows.MOMENT_ROWS, IMPULSE_C)
 
@@ -217,7 +217,7 @@ def compute_configuration_response(r, dp, drow, dv, impulses):
         clear_first_columns(r, dv, n, first)
         clear_first_columns(r, impulses, m, first)
     minv_factor_products.minus_minv_factor_times(r, dv, dp, first)
-    minv_factor_products.add_row_motions(r, drow, dv, first)
+    minv_factor_products.add_scaled_jacobian_transposed_times(r, drow, dv, first)
     products.transpose_times(
         r,
         columns_from(impulses, first),
@@ -228,7 +228,7 @@ def compute_configuration_response(r, dp, drow, dv, impulses):
         m,
         n - first,
     )
-    minv_factor_products.add_force_response(r, dv, impulses, first, with_initial=True)
+    minv_factor_products.scaled_jacobian_times(r, dv, impulses, first, with_initial=True)
     minv_factor_products.minv_factor_transposed_times(r, dv, first)
 
 
@@ -265,7 +265,7 @@ def compute_row_response(r, s, drow, dv, impulses):
         products.transpose_times(
             r, impulses, -s, contact_response.coupling_inverse(r), drow, m, m, n
         )
-    minv_factor_products.add_force_response(r, dv, impulses, 0, with_initial=False)
+    minv_factor_products.scaled_jacobian_times(r, dv, impulses, 0, with_initial=False)
     minv_factor_products.minv_factor_transposed_times(r, dv, 0)
 
 

@@ -75,7 +75,7 @@ def minv_factor_matrix(r):
 
 
 @kernel
-def response_matrix(r):
+def scaled_jacobian(r):
     """Return R = V J', (nv, m)."""
     return matrix_of_width(r, cf.SCALED_JACOBIAN, WIDTH)
 
@@ -128,8 +128,13 @@ def load_block(r, C, i, k):
 
 
 @kernel
-def store_block(r, C, i, k, x):
-    """Store a block from row i and column k on. Writes C."""
+def store_three_rows(r, C, i, k, x):
+    """Store a block of three rows and three vectors of columns from row i and column k on.
+
+    Elements beyond row and column nv are not stored.
+
+    Writes C.
+    """
     width, n = simd_width(r.work), nv(r)
     for v in range(3):
         for t in range(3):
@@ -171,7 +176,7 @@ def minus_minv_factor_times(r, C, B, first):
                 v = three_elements(r, minv_factor_matrix(r), rows, j)
                 x = add_to_block(r, x, scale(-1.0, v), B, j, k)
                 j = j - 1 if j > low else velocity_parent(r, j)
-            store_block(r, C, i, k, x)
+            store_three_rows(r, C, i, k, x)
 
 
 @kernel
@@ -190,12 +195,12 @@ def minv_factor_transposed_times(r, C, first):
                 v = three_elements(r, V_transpose, (i, i + 1, i + 2), j)
                 x = add_to_block(r, x, v, C, j, k)
                 j = j - 1 if j > i else velocity_parent(r, j)
-            store_block(r, C, i, k, x)
+            store_three_rows(r, C, i, k, x)
 
 
 @kernel
-def add_force_response(r, C, forces, first, with_initial):
-    """Set C to R F from column ``first`` on, with F the forces; with the initial C, to C + R F.
+def scaled_jacobian_times(r, C, forces, first, with_initial):
+    """Set C to R F from column ``first`` on, with F the forces; with its initial value, to C + R F.
 
         C_i = sum of R_ij F_j               over the rows j of contacts that velocity i moves
 
@@ -209,20 +214,20 @@ def add_force_response(r, C, forces, first, with_initial):
             for contact in range(packed.ncontacts(r)):
                 if contact_mask >> contact & 1:
                     for j in range(packed.row_start(r, contact), packed.row_stop(r, contact)):
-                        a = three_elements(r, response_matrix(r), rows, j)
+                        a = three_elements(r, scaled_jacobian(r), rows, j)
                         x = add_to_block(r, x, a, forces, j, k)
-            store_block(r, C, i, k, x)
+            store_three_rows(r, C, i, k, x)
 
 
 @kernel
-def add_row_motions(r, C, T, first):
+def add_scaled_jacobian_transposed_times(r, C, T, first):
     """Add R' T to C from column ``first`` on; T is the result of ``minus_minv_factor_times``.
 
         C_k = C_k + sum of R_jk T_j         over velocities j that move a body of the contact
 
     Reads SCALED_JACOBIAN, T; writes C.
     """
-    n, width, R = nv(r), simd_width(r.work), response_matrix(r)
+    n, width, R = nv(r), simd_width(r.work), scaled_jacobian(r)
     with_link_contacts = has_link_contacts(r)
     for contact in range(packed.ncontacts(r)):
         i, j = branch_velocities(r, contact)

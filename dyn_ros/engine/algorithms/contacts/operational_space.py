@@ -58,7 +58,7 @@ FRAME_RESPONSE = field("_frame_response", ("nv", "constraints"))  # W = M^-1 J'
 def compute_operational_inertia(r):
     """Compute the operational-space inertia, Lambda = (J M^-1 J' + mu I)^-1.
 
-    Reads POINTS; writes OSIM; calls couple_contacts, invert_coupling.
+    Reads CONTACT_POINTS; writes OSIM; calls couple_contacts, invert_coupling.
     """
     contact_rows.couple_contacts(r)
     delassus.add_damping(r)
@@ -199,7 +199,7 @@ def move_inverse_to_origin(r):
 
         Lambda = X Lambda X',  Jbar = Jbar X'
 
-    Reads POINTS; writes OSIM, JBAR.
+    Reads CONTACT_POINTS; writes OSIM, JBAR.
     """
     delassus.matrix_to_origin(r, contact_rows.MOMENT_ROWS, OSIM)
     Jbar = matrix_of_width(r, JBAR, nconstraints(r))

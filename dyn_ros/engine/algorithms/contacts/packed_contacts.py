@@ -114,7 +114,7 @@ def pack_contacts(
         pass
     cache = data._packed_constraints if getattr(data, "model", None) is model else {}
     require_contacts(contacts)
-    packed_contacts = _pack(require_model(model), contacts, _checked_settings(*settings))
+    packed_contacts = _pack_numbers(require_model(model), contacts, _checked_settings(*settings))
     if len(cache) >= MAX_CACHED_CONTACTS:
         cache.clear()
     with contextlib.suppress(TypeError):  # damping is an array without an axis
@@ -179,7 +179,9 @@ def _checked_settings(
     return ContactSettings(damping, residual, int(max_iterations), restitution)
 
 
-def _pack(model: Model, contacts: tuple[Contact, ...], settings: ContactSettings) -> PackedContacts:
+def _pack_numbers(
+    model: Model, contacts: tuple[Contact, ...], settings: ContactSettings
+) -> PackedContacts:
     """Pack valid settings and contacts; raise a ValueError if they do not suit the model."""
     ends = np.cumsum([0, *(contact.dimension for contact in contacts)])
     if ends[-1] > MAX_CONSTRAINTS:
@@ -337,8 +339,8 @@ def any_at_origin(r):
 
 
 @kernel
-def gains(r, n):
-    """Return kp and kd of contact n."""
+def baumgarte_gains(r, n):
+    """Return the gains kp and kd of contact n [1/s2, 1/s]."""
     k = CONTACT + CONTACT_SIZE * n
     return float_setting(r, k + KP), float_setting(r, k + KD)
 
