@@ -26,7 +26,7 @@ from .semidefinite import WIDTH, clear_rows
 
 UNIT_FORCES = field("_unit_forces", (6, WIDTH))  # about the origin of a joint; a column each
 TRUNK_FORCES = field("_trunk_forces", (6, WIDTH))  # the sums where all branches meet
-# J'; after the elimination, L^-T J'
+# J'; with elimination, L^-T J'
 JACOBIAN_TRANSPOSE = field("_jacobian_transpose", ("nv", WIDTH))
 # b [m/s2, rad/s2]; of impacts [m/s, rad/s]
 CONSTRAINT_RESIDUAL = field("_constraint_residual", ("constraints",))

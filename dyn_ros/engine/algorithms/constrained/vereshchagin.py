@@ -66,7 +66,7 @@ def unit_force(r, k):
 def propagate_constraints(r, with_elimination):
     """Compute L^-T J' alpha, and the constraint residual of the bias accelerations.
 
-        b = alpha' a - beta                 a: of the tips, for joints without acceleration
+        b = alpha' a_free - beta            after ``add_free_acceleration``, which completes it
 
     Reads ALPHA, BETA, ROTATION; writes UNIT_FORCES; calls propagate_forces, eliminate_jacobian.
     """
@@ -182,10 +182,8 @@ def apply_constraint_forces(r):
     cf.add_free_acceleration(r, CONSTRAINT_TORQUES)
     for k in range(nconstraints(r)):
         set_entry(r, NU, k, entry(r, cf.CONSTRAINT_RESIDUAL, k))
-    policy, tolerance = (
-        constraints.integer_setting(r, constraints.POLICY),
-        constraints.rank_tolerance(r),
-    )
+    policy = constraints.integer_setting(r, constraints.POLICY)
+    tolerance = constraints.rank_tolerance(r)
     rank = solve_semidefinite(r, nconstraints(r), cf.COUPLING, NU, policy, tolerance)
     set_entry(r, RANK, 0, rank)
     cf.eliminated_jacobian_times(r, NU, CONSTRAINT_TORQUES, -1.0)

@@ -20,19 +20,16 @@ from ..kinematics import root_axes as ra
 from . import packed_contacts as packed
 
 LOCAL = int(ReferenceFrame.LOCAL)
-CONTACT_AXES = field(
-    "_contact_axes", (packed.MAX_CONTACTS, 9)
-)  # rotation matrices; columns: the axes
-FORCE_ARMS = field(
-    "_contact_arms", (2 * packed.MAX_CONTACTS, 3)
-)  # a row for each body; see ``arm``
-CONTACT_POINTS = field(
-    "_contact_points", (packed.MAX_CONTACTS, 3)
-)  # origin of c1, relative to the world's
-CONTACT_POSES = field(
-    "_contact_poses", (packed.MAX_CONTACTS, 21)
-)  # 7 x 3 matrices; see ``store_poses``
-POSE_ERRORS = field("_contact_errors", (packed.MAX_CONTACTS, 6))  # motions from c1 to c2, at c1
+# Rotation matrices whose columns are the axes
+CONTACT_AXES = field("_contact_axes", (packed.MAX_CONTACTS, 9))
+# A row for each body; see ``force_arm``
+FORCE_ARMS = field("_contact_arms", (2 * packed.MAX_CONTACTS, 3))
+# Origin of c1, relative to the world's
+CONTACT_POINTS = field("_contact_points", (packed.MAX_CONTACTS, 3))
+# Matrices of 7 x 3; see ``store_poses``
+CONTACT_POSES = field("_contact_poses", (packed.MAX_CONTACTS, 21))
+# Motions from c1 to c2, at c1
+POSE_ERRORS = field("_contact_errors", (packed.MAX_CONTACTS, 6))
 MIN_RELIABLE_DIAGONAL = 1e-12
 """A smaller diagonal entry of J M^-1 J', relative to the trace of D^-1, may be a rounding error."""
 SQUARED_ROUNDING_ERROR = 1e-24
@@ -349,7 +346,9 @@ def propagate_contact(r, n, with_bias):
 def propagate_contacts(r, with_elimination, with_bias):
     """Compute J', or L^-T J' with elimination; with bias, also the constraint residual.
 
-        b = J c + drift - (kp err - kd v)   c: the bias accelerations, as if qdd were 0
+        b = J c + drift - (kp err - kd v)   c: the bias accelerations
+
+    With elimination, joints give way to the forces in J c. ``add_free_acceleration`` completes b.
 
     Calls place_contact, propagate_forces, set_contact_residual, propagate_bodies,
     propagate_contact.
