@@ -125,7 +125,7 @@ def clear_jacobian(r):
 
 
 @kernel
-def transmit_inward(r, tau):
+def transmit_forces_inward(r, tau):
     """Set the field tau to S' f, with f the sum of the forces on the bodies of each subtree.
 
         tau = S' f,  f_p = f_p + f
@@ -159,7 +159,7 @@ def eliminate_coupled(r):
         set_force(
             r, TRANSMITTED_FORCE, i, force_add(force(r, aba.BIAS_FORCE, i), inertia_times(Y, a))
         )
-    transmit_inward(r, aba.BIAS_TORQUE)
+    transmit_forces_inward(r, aba.BIAS_TORQUE)
     for k in range(nv(r)):
         set_entry(r, aba.BIAS_TORQUE, k, entry(r, TAU_IN, k) - entry(r, aba.BIAS_TORQUE, k))
     solve_inward(r, aba.BIAS_TORQUE)

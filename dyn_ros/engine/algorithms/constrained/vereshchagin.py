@@ -152,7 +152,7 @@ def eliminate_unopposed_forces_coupled(r):
     Reads TAU_IN, F_EXT, ROTATION, FROM_PARENT, COLUMNS, L; writes TRANSMITTED_FORCE, UNOPPOSED.
     """
     if collect_unopposed_forces(r):
-        cf.transmit_inward(r, UNOPPOSED)
+        cf.transmit_forces_inward(r, UNOPPOSED)
         add_unopposed_torques(r)
         solve_inward(r, UNOPPOSED)
 
@@ -205,7 +205,7 @@ def transmit_constraint_forces(r):
         for k in range(constraints.run_start(r, n), constraints.run_stop(r, n)):
             f = force_scale(entry(r, NU, k), force_moved(p, unit_force(r, k)))
             set_force(r, cf.TRANSMITTED_FORCE, i, force_sub(force(r, cf.TRANSMITTED_FORCE, i), f))
-    cf.transmit_inward(r, CONSTRAINT_FORCES)
+    cf.transmit_forces_inward(r, CONSTRAINT_FORCES)
 
 
 @kernel

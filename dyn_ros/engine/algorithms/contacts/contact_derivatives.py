@@ -27,7 +27,7 @@ from . import contact_dynamics, contact_row_derivatives
 from .contact_response import Rates, Response, compute_responses, compute_torque_response
 from .contact_rows import MOMENT_ROWS, move_column_to_origin
 from .contacts import Contact
-from .minv_factor_products import clear_linked
+from .minv_factor_products import clear_link_contacts
 from .packed_contacts import CONTACT_ROWS, CONTACTS, pack_contacts
 
 DDQ_DTAU = field(
@@ -64,7 +64,7 @@ def differentiate_contact_dynamics(r):
     DTAU_DV, DFDA, DFDQ, DFDV, DDQ_DQ, DDQ_DV, LAMBDA_C, LAMBDA_C_PROX, DIFF_LAMBDA_C, DAC_DQ,
     DAC_DV, DAC_DA, DVC_DQ, DDQ_DTAU, DLAMBDA_DQ, DLAMBDA_DV, DLAMBDA_DTAU; calls
     outward_pass_from_universe, subtract_contact_forces, inward_pass, differentiate_contacts,
-    differentiate_forces, compute_torque_response, rates_to_origin, move_forces.
+    differentiate_forces, compute_torque_response, move_rates_to_origin, move_forces.
     """
     n = nv(r)
     for k in range(n):
@@ -87,12 +87,12 @@ def differentiate_contact_dynamics(r):
         Response(matrix(r, DDQ_DQ), matrix(r, DLAMBDA_DQ)),
         Response(matrix(r, DDQ_DV), matrix(r, DLAMBDA_DV)),
     )
-    contact_row_derivatives.rates_to_origin(r, contact_dynamics.LAMBDA_C, DLAMBDA_DQ)
+    contact_row_derivatives.move_rates_to_origin(r, contact_dynamics.LAMBDA_C, DLAMBDA_DQ)
     for j in range(n):
         move_column_to_origin(r, MOMENT_ROWS, matrix(r, DLAMBDA_DV), j)
         move_column_to_origin(r, MOMENT_ROWS, matrix(r, DLAMBDA_DTAU), j)
     contact_dynamics.move_forces(r)
-    clear_linked(r, rd.DTAU_DQ)
+    clear_link_contacts(r, rd.DTAU_DQ)
 
 
 @public

@@ -22,7 +22,12 @@ from ..dynamics import aba
 from ..dynamics.cholesky import factor_inertia_matrix
 from ..dynamics.crba import crba_kernel
 from ..kinematics.root_axes import set_universe_acceleration
-from .contact_rows import MOMENT_ROWS, couple_contacts, move_entries_to_origin, propagate_contacts
+from .contact_rows import (
+    MOMENT_ROWS,
+    compute_contact_coupling,
+    move_entries_to_origin,
+    propagate_contacts,
+)
 from .contacts import ITERATIONS, Contact, ContactForces
 from .force_system import solve_forces
 from .packed_contacts import CONTACT_ROWS, CONTACTS, SOLUTION, pack_contacts
@@ -44,9 +49,9 @@ def apply_contact_forces(r):
         u = u + L^-T J' lambda
 
     Writes BIAS_TORQUE, JACOBIAN_COLUMN, LAMBDA_C, LAMBDA_C_PROX, DIFF_LAMBDA_C; calls
-    couple_contacts, add_free_acceleration, solve_forces.
+    compute_contact_coupling, add_free_acceleration, solve_forces.
     """
-    couple_contacts(r)
+    compute_contact_coupling(r)
     cf.add_free_acceleration(r, aba.BIAS_TORQUE)
     solve_forces(r, LAMBDA_C, LAMBDA_C_PROX)
     for k in range(nconstraints(r)):
@@ -173,14 +178,14 @@ def contact_dynamics(
         f_ext = model.external_forces(f_ext)
     if not packed_contacts.rows:  # aba has the same results to the bit, and is faster
         ddq = aba.aba(model, data, q, v, tau, f_ext, threads=threads)
-        return ddq, _no_forces(data, ddq.shape[:-1])
+        return ddq, _empty_forces(data, ddq.shape[:-1])
     ddq, lambda_c, solution = contact_dynamics.call(
         model, data, threads, packed_contacts, q, v, tau, f_ext, packed_contacts.zeros
     )
     return ddq, ContactForces(packed_contacts.rows, lambda_c, solution)
 
 
-def _no_forces(data: Data, lead: tuple[int, ...]) -> ContactForces:
+def _empty_forces(data: Data, lead: tuple[int, ...]) -> ContactForces:
     """Return the forces of no contacts; for a single state, ``data`` has them too."""
     if not lead:
         for forces in (LAMBDA_C, LAMBDA_C_PROX, DIFF_LAMBDA_C):

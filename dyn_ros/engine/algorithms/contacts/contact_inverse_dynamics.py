@@ -305,7 +305,7 @@ def contact_inverse_dynamics(
         v,
         a,
         f_ext,
-        _checked_weights(weights, len(packed_contacts.zeros)),
+        _as_weights(weights, len(packed_contacts.zeros)),
         packed_contacts.zeros,
     )
     return tau, ContactForces(packed_contacts.rows, lambda_c, solution)
@@ -372,14 +372,17 @@ def contact_forces(
         a,
         tau,
         f_ext,
-        _checked_weights(weights, model.nv),
+        _as_weights(weights, model.nv),
         packed_contacts.zeros,
     )
     return ContactForces(packed_contacts.rows, lambda_c, solution)
 
 
-def _checked_weights(weights: ArrayLike | None, count: int) -> Array | None:
-    """Return ``count`` positive weights of rows or torques as an array; None if omitted."""
+def _as_weights(weights: ArrayLike | None, count: int) -> Array | None:
+    """Return ``count`` weights of rows or torques as an array; None if omitted.
+
+    Raise a ValueError if they are not positive.
+    """
     if weights is None:
         return None
     array, _ = as_array(None, "weights", (count,), weights)

@@ -20,10 +20,10 @@ from ..dynamics.minverse import MINV
 from .contact_rows import branch_velocities
 from .force_system import EIGENVALUE_TOLERANCE, damping_above_rounding
 from .minv_factor_products import (
-    first_in_branch,
+    find_moved_contacts,
+    first_branch_velocity,
     has_link_contacts,
     minv_factor_matrix,
-    moved_contacts,
     scaled_jacobian,
 )
 from .packed_contacts import contact_damping, ncontacts, row_start, row_stop
@@ -56,8 +56,8 @@ def compute_response_of_contact(r, n):
     for k in range(row_start(r, n), row_stop(r, n), 3):
         for c in range(0, columns, 2 * width):
             if is_batch(r):
-                i = first_in_branch(r, first, c, c + 2)
-                j = first_in_branch(r, second, c, c + 2)
+                i = first_branch_velocity(r, first, c, c + 2)
+                j = first_branch_velocity(r, second, c, c + 2)
             else:
                 i, j = first, second
             x, y = cf.product_along_paths(
@@ -97,7 +97,7 @@ def set_coupling_inverse(r):
 
 
 @kernel
-def add_pair(r, x, y, A, B, B2, j, i, k):
+def multiply_add_pair(r, x, y, A, B, B2, j, i, k):
     """Return x and y plus six numbers of row j of A, from i on, times B_jk and B2_jk.
 
         x_t = x_t + A_j,i+t B_jk,  y_t = y_t + A_j,i+t B2_jk
@@ -128,7 +128,7 @@ def compute_symmetric_projection(r, P, minus_K):
             x = elements6(r, Minv, k, i)
             y = elements6(r, Minv, min(k + 1, n - 1), i)
             for j in range(m):
-                x, y = add_pair(r, x, y, W_transpose, minus_K, next_column, j, i, k)
+                x, y = multiply_add_pair(r, x, y, W_transpose, minus_K, next_column, j, i, k)
             for t in range(2):
                 if k + t < n:
                     block = x if t == 0 else y
@@ -174,7 +174,7 @@ def compute_torque_response(r, response):
 
 
 @kernel
-def add_torques(r, x, y, A, B, B2, i, k, last, with_link_contacts):
+def add_torque_rate_products(r, x, y, A, B, B2, i, k, last, with_link_contacts):
     """Return x and y plus rows i to i + 5 of A' times column k of two matrices dtau, B and B2.
 
         x_t = x_t + sum of A_j,i+t B_jk,  y_t = y_t + sum of A_j,i+t B2_jk
@@ -187,13 +187,13 @@ def add_torques(r, x, y, A, B, B2, i, k, last, with_link_contacts):
     stop = nv(r) if with_link_contacts else max(velocity_end(r, k), velocity_end(r, last))
     j = stop - 1
     while j >= 0:
-        x, y = add_pair(r, x, y, A, B, B2, j, i, k)
+        x, y = multiply_add_pair(r, x, y, A, B, B2, j, i, k)
         j = j - 1 if with_link_contacts or j > k else velocity_parent(r, j)
     return x, y
 
 
 @kernel
-def add_rows(r, x, y, A, B, B2, i, k, last):
+def add_row_rate_products(r, x, y, A, B, B2, i, k, last):
     """Return x and y plus rows i to i + 5 of A' times column k of two matrices drow, B and B2.
 
         x_t = x_t + sum of A_j,i+t B_jk,  y_t = y_t + sum of A_j,i+t B2_jk
@@ -202,11 +202,11 @@ def add_rows(r, x, y, A, B, B2, i, k, last):
 
     Reads A, B, B2.
     """
-    contact_mask = moved_contacts(r, k, last)
+    contact_mask = find_moved_contacts(r, k, last)
     for n in range(ncontacts(r)):
         if contact_mask >> n & 1:
             for j in range(row_start(r, n), row_stop(r, n)):
-                x, y = add_pair(r, x, y, A, B, B2, j, i, k)
+                x, y = multiply_add_pair(r, x, y, A, B, B2, j, i, k)
     return x, y
 
 
@@ -224,11 +224,11 @@ def compute_sparse_responses(r, C, C2, s_tau, A_tau, s_row, A_row, rates, rates2
     for i in range(0, rows, 6):
         for k in range(nv(r)):
             x = products.zero6(r, C)
-            x, y = add_torques(
+            x, y = add_torque_rate_products(
                 r, x, x, A_tau, rates.torques, rates2.torques, i, k, k, with_link_contacts
             )
             x, y = products.scale6(s, x), products.scale6(s, y)
-            x, y = add_rows(r, x, y, A_row, rates.rows, rates2.rows, i, k, k)
+            x, y = add_row_rate_products(r, x, y, A_row, rates.rows, rates2.rows, i, k, k)
             products.store_six_rows(r, C, s_row, x, i, rows, k, 1)
             products.store_six_rows(r, C2, s_row, y, i, rows, k, 1)
 

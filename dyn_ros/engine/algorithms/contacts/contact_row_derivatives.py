@@ -197,7 +197,7 @@ def rate_in_axes(r, n, side, u, m, rate):
 
 
 @kernel
-def add_in_axes(r, axes, A, row, k, x):
+def add_vector_in_axes(r, axes, A, row, k, x):
     """Add a vector, in the axes of a contact, to three rows of column k of A.
 
         A_k = A_k + E' x
@@ -232,17 +232,17 @@ def add_row_rates(r, n, axes, row, k, x, with_acceleration):
     """
     _, kd = packed.baumgarte_gains(r, n)
     if not (with_acceleration and is_batch(r)):
-        add_in_axes(r, axes, matrix(r, DAC_DA), row, k, x.u)
-        add_in_axes(r, axes, matrix(r, DVC_DQ), row, k, x.dv)
+        add_vector_in_axes(r, axes, matrix(r, DAC_DA), row, k, x.u)
+        add_vector_in_axes(r, axes, matrix(r, DVC_DQ), row, k, x.dv)
     if not with_acceleration:
         return
     if not is_batch(r):
-        add_in_axes(r, axes, matrix(r, DAC_DQ), row, k, x.da)
-        add_in_axes(r, axes, matrix(r, DAC_DV), row, k, x.da_dv)
+        add_vector_in_axes(r, axes, matrix(r, DAC_DQ), row, k, x.da)
+        add_vector_in_axes(r, axes, matrix(r, DAC_DV), row, k, x.da_dv)
     drow_dq = add(add(x.da, scale(kd, x.dv)), x.error)
     drow_dv = add(x.da_dv, scale(kd, x.u))
-    add_in_axes(r, axes, rates_by_configuration(r), row, k, drow_dq)
-    add_in_axes(r, axes, rates_by_velocity(r), row, k, drow_dv)
+    add_vector_in_axes(r, axes, rates_by_configuration(r), row, k, drow_dq)
+    add_vector_in_axes(r, axes, rates_by_velocity(r), row, k, drow_dv)
 
 
 @kernel
@@ -471,7 +471,7 @@ def differentiate_forces(r, forces, target):
 
 
 @kernel
-def move_force_rates(r, n, forces, target):
+def add_lever_rates(r, n, forces, target):
     """Add the change of the lever to the derivative of the moment about the world's origin.
 
         dn = dn + u.linear x f              n: the moment of contact n
@@ -490,7 +490,7 @@ def move_force_rates(r, n, forces, target):
 
 
 @kernel
-def rates_to_origin(r, forces, target):
+def move_rates_to_origin(r, forces, target):
     """Move derivatives of forces with respect to q to the world's origin in WORLD.
 
         dn = dn + p x df + dp x f
@@ -501,7 +501,7 @@ def rates_to_origin(r, forces, target):
         contact_rows.move_column_to_origin(r, contact_rows.MOMENT_ROWS, matrix(r, target), j)
     for n in range(packed.ncontacts(r)):
         if packed.is_at_origin(r, n):
-            move_force_rates(r, n, forces, target)
+            add_lever_rates(r, n, forces, target)
 
 
 @kernel

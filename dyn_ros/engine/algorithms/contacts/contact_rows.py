@@ -484,7 +484,7 @@ def branch_velocities(r, n):
 
 
 @kernel
-def couple_contacts(r):
+def compute_contact_coupling(r):
     """Compute J M^-1 J' from L^-T J', with rows cleared that are rounding errors.
 
         J M^-1 J' = R' R,  R = D^-1/2 L^-T J'

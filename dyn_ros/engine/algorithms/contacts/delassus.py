@@ -19,7 +19,7 @@ from ..dynamics.crba import crba_kernel, place_bodies
 from .contact_rows import (
     LINEAR_ROWS,
     MOMENT_ROWS,
-    couple_contacts,
+    compute_contact_coupling,
     move_column_to_origin,
     propagate_contacts,
 )
@@ -126,7 +126,7 @@ def remove_padding(r, source, target):
 
 
 @kernel
-def matrix_to_origin(r, dependent_rows, target):
+def move_matrix_to_origin(r, dependent_rows, target):
     """Move the columns and rows of an m x m matrix in a field to the world's origin, in WORLD.
 
         A = X A X'
@@ -159,10 +159,10 @@ def compute_delassus(r):
     Reads FROM_PARENT, COLUMNS, DINV, JACOBIAN_TRANSPOSE, FORCE_ARMS, CONTACT_POINTS; writes
     SCALED_JACOBIAN, COUPLING, DELASSUS.
     """
-    couple_contacts(r)
+    compute_contact_coupling(r)
     add_damping(r)
     remove_padding(r, cf.COUPLING, DELASSUS)
-    matrix_to_origin(r, LINEAR_ROWS, DELASSUS)
+    move_matrix_to_origin(r, LINEAR_ROWS, DELASSUS)
 
 
 @kernel
@@ -184,7 +184,7 @@ def invert_delassus(r):
     """
     compute_delassus(r)
     invert_coupling(r, DELASSUS_INVERSE)
-    matrix_to_origin(r, MOMENT_ROWS, DELASSUS_INVERSE)
+    move_matrix_to_origin(r, MOMENT_ROWS, DELASSUS_INVERSE)
 
 
 @kernel

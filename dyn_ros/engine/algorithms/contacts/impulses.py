@@ -86,10 +86,10 @@ def solve_impact(r, torques):
 
         J M^-1 J' impulse = -(1 + e) J v
 
-    Writes IMPULSE_C, PREVIOUS_IMPULSE, torques; calls couple_contacts, set_impact_residual,
-    solve_forces.
+    Writes IMPULSE_C, PREVIOUS_IMPULSE, torques; calls compute_contact_coupling,
+    set_impact_residual, solve_forces.
     """
-    contact_rows.couple_contacts(r)
+    contact_rows.compute_contact_coupling(r)
     set_impact_residual(r)
     solve_forces(r, IMPULSE_C, PREVIOUS_IMPULSE)
     cf.eliminated_jacobian_times(r, IMPULSE_C, torques, 1.0)
@@ -243,7 +243,7 @@ def multiply_by_coupling_inverse(r, s, drow, impulses):
     for i in range(0, m, 6):
         for k in range(0, n, 2):
             x = products.zero6(r, drow)
-            x, y = contact_response.add_rows(
+            x, y = contact_response.add_row_rate_products(
                 r, x, x, Ginv, drow, next_column, i, k, min(k + 1, n - 1)
             )
             store_two_columns(r, impulses, products.scale6(s, x), products.scale6(s, y), i, m, k)
@@ -270,7 +270,7 @@ def compute_row_response(r, s, drow, dv, impulses):
 
 
 @kernel
-def outward_impact(r):
+def outward_impact_pass(r):
     """Compute motions and forces of bodies at rest, with the change of velocity as acceleration.
 
         v = v_p + S (v_after + e v_before)
@@ -317,7 +317,7 @@ def differentiate_momentum(r):
 
 
 @kernel
-def solve_rates(r):
+def solve_impact_derivatives(r):
     """Compute d(v_after) and d(impulse) from the rates of momentum and rows.
 
         with respect to q: p = M (v_after - v) - J' impulse,  row = J v_after + e J v
@@ -350,18 +350,18 @@ def differentiate_impact(r):
     """Compute all derivatives, after the impact and the root of M^-1.
 
     Reads V; writes OV, OA_GF, J, PSID, PSIDD, DTAU_DQ, DFDQ, DAC_DQ, DAC_DV, DAC_DA, DVC_DQ,
-    IMPULSE_C, DQ_AFTER_DQ, DQ_AFTER_DV, DIMPULSE_DQ, DIMPULSE_DV; calls outward_impact,
-    differentiate_contacts, differentiate_momentum, solve_rates, rates_to_origin.
+    IMPULSE_C, DQ_AFTER_DQ, DQ_AFTER_DV, DIMPULSE_DQ, DIMPULSE_DV; calls outward_impact_pass,
+    differentiate_contacts, differentiate_momentum, solve_impact_derivatives, move_rates_to_origin.
     """
-    outward_impact(r)
+    outward_impact_pass(r)
     contact_row_derivatives.differentiate_contacts(r, with_acceleration=False)
     differentiate_momentum(r)
-    solve_rates(r)
-    contact_row_derivatives.rates_to_origin(r, IMPULSE_C, DIMPULSE_DQ)
+    solve_impact_derivatives(r)
+    contact_row_derivatives.move_rates_to_origin(r, IMPULSE_C, DIMPULSE_DQ)
     for j in range(nv(r)):
         contact_rows.move_column_to_origin(r, contact_rows.MOMENT_ROWS, matrix(r, DIMPULSE_DV), j)
     move_impulses(r)
-    minv_factor_products.clear_linked(r, rd.DTAU_DQ)
+    minv_factor_products.clear_link_contacts(r, rd.DTAU_DQ)
 
 
 @public

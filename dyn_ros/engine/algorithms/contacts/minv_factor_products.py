@@ -28,7 +28,7 @@ def has_link_contacts(r):
 
 
 @kernel
-def clear_linked(r, target):
+def clear_link_contacts(r, target):
     """Clear an nv x nv matrix in which contacts of two links set elements outside the tree.
 
     Writes target.
@@ -47,7 +47,7 @@ def velocity_subtree_end(r, first, last):
 
 
 @kernel
-def moved_contacts(r, first, last):
+def find_moved_contacts(r, first, last):
     """Return the contacts of bodies that velocities ``first`` to ``last`` move, one bit each."""
     mask, end = 0, velocity_subtree_end(r, first, last)
     for n in range(packed.ncontacts(r)):
@@ -58,7 +58,7 @@ def moved_contacts(r, first, last):
 
 
 @kernel
-def first_in_branch(r, j, k, stop):
+def first_branch_velocity(r, j, k, stop):
     """Return the first velocity from j to the root in a range from k to ``stop`` or above it."""
     while j >= 0 and (j >= stop or velocity_end(r, j) <= k):
         j = velocity_parent(r, j)
@@ -84,7 +84,7 @@ def scaled_jacobian(r):
 
 
 @kernel
-def three_rows(r, i):
+def three_row_indices(r, i):
     """Return the numbers of rows i to i + 2; beyond the last row, that one is repeated."""
     last = nv(r) - 1
     return i, min(i + 1, last), min(i + 2, last)
@@ -119,7 +119,7 @@ def load_block(r, C, i, k):
 
     Reads C.
     """
-    rows, width, count = three_rows(r, i), simd_width(r.work), nv(r) - k
+    rows, width, count = three_row_indices(r, i), simd_width(r.work), nv(r) - k
     return (
         three_vectors(r, C, rows, k, count),
         three_vectors(r, C, rows, k + width, count - width),
@@ -169,7 +169,7 @@ def minus_minv_factor_times(r, C, B, first):
         low = 0 if with_link_contacts else k
         stop = n if with_link_contacts else velocity_subtree_end(r, k, min(k + 3 * width, n) - 1)
         for i in range(0, n, 3):
-            x, rows = zero_block(r, C), three_rows(r, i)
+            x, rows = zero_block(r, C), three_row_indices(r, i)
             end = velocity_subtree_end(r, i, min(i + 2, n - 1))
             j = min(end, stop) - 1 if end > low else -1
             while j >= i:
@@ -208,7 +208,7 @@ def scaled_jacobian_times(r, C, forces, first, with_initial):
     """
     n = nv(r)
     for i in range(0, n, 3):
-        rows, contact_mask = three_rows(r, i), moved_contacts(r, i, min(i + 2, n - 1))
+        rows, contact_mask = three_row_indices(r, i), find_moved_contacts(r, i, min(i + 2, n - 1))
         for k in range(first, n, 3 * simd_width(r.work)):
             x = load_block(r, C, i, k) if with_initial else zero_block(r, C)
             for contact in range(packed.ncontacts(r)):
@@ -236,7 +236,10 @@ def add_scaled_jacobian_transposed_times(r, C, T, first):
                 n if with_link_contacts else velocity_subtree_end(r, c, min(c + 2 * width, n) - 1)
             )
             low = 0 if with_link_contacts else c
-            i_first, j_first = first_in_branch(r, i, low, stop), first_in_branch(r, j, low, stop)
+            i_first, j_first = (
+                first_branch_velocity(r, i, low, stop),
+                first_branch_velocity(r, j, low, stop),
+            )
             for k in range(packed.row_start(r, contact), packed.row_stop(r, contact), 3):
                 x, y = cf.product_along_paths(
                     r, columns_from(R, k), columns_from(T, c), n - c, i_first, j_first

@@ -58,12 +58,12 @@ FRAME_RESPONSE = field("_frame_response", ("nv", "constraints"))  # W = M^-1 J'
 def compute_operational_inertia(r):
     """Compute the operational-space inertia, Lambda = (J M^-1 J' + mu I)^-1.
 
-    Reads CONTACT_POINTS; writes OSIM; calls couple_contacts, invert_coupling.
+    Reads CONTACT_POINTS; writes OSIM; calls compute_contact_coupling, invert_coupling.
     """
-    contact_rows.couple_contacts(r)
+    contact_rows.compute_contact_coupling(r)
     delassus.add_damping(r)
     delassus.invert_coupling(r, OSIM)
-    delassus.matrix_to_origin(r, contact_rows.MOMENT_ROWS, OSIM)
+    delassus.move_matrix_to_origin(r, contact_rows.MOMENT_ROWS, OSIM)
 
 
 # --- the Jacobian and its inverse
@@ -182,7 +182,7 @@ def invert_inertia_matrix_coupled(r):
 
 
 @subroutine
-def invert_frame(r):
+def compute_frame_inverses(r):
     """Compute J, Lambda, Jbar and the projector N, after the inverse of M.
 
     Writes LINK_ACCELERATION, CONTACT_JACOBIAN, OSIM, JBAR, PROJECTOR; calls compute_frame_jacobian,
@@ -201,7 +201,7 @@ def move_inverse_to_origin(r):
 
     Reads CONTACT_POINTS; writes OSIM, JBAR.
     """
-    delassus.matrix_to_origin(r, contact_rows.MOMENT_ROWS, OSIM)
+    delassus.move_matrix_to_origin(r, contact_rows.MOMENT_ROWS, OSIM)
     Jbar = matrix_of_width(r, JBAR, nconstraints(r))
     for j in range(nv(r)):
         contact_rows.move_column_to_origin(r, contact_rows.MOMENT_ROWS, transpose(Jbar), j)
@@ -209,7 +209,7 @@ def move_inverse_to_origin(r):
 
 @kernel
 def compute_bias_forces(r):
-    """Compute mu and p, after ``invert_frame``, and move all results to the world's origin.
+    """Compute mu and p after ``compute_frame_inverses``; move all results to the world's origin.
 
     Reads Q, V, A, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F, NLE, G, OSIM, JBAR, MU, P; calls
     nonlinear_effects_kernel, generalized_gravity_kernel, project_bias_forces,
@@ -223,9 +223,9 @@ def compute_bias_forces(r):
     contact_rows.move_entries_to_origin(r, contact_rows.MOMENT_ROWS, P)
 
 
-_inverse_kernel = sequence(invert_inertia_matrix, invert_frame, move_inverse_to_origin)
+_inverse_kernel = sequence(invert_inertia_matrix, compute_frame_inverses, move_inverse_to_origin)
 _coupled_inverse_kernel = sequence(
-    invert_inertia_matrix_coupled, invert_frame, move_inverse_to_origin
+    invert_inertia_matrix_coupled, compute_frame_inverses, move_inverse_to_origin
 )
 
 
@@ -365,12 +365,12 @@ def null_space_projector(
 
 
 @algorithm(
-    sequence(invert_inertia_matrix, invert_frame, compute_bias_forces),
+    sequence(invert_inertia_matrix, compute_frame_inverses, compute_bias_forces),
     inputs=(Q, V, packed.CONTACT_ROWS),
     results=(MU, P),
     also_writes=(OSIM, JBAR),
     options=(packed.CONTACTS,),
-    coupled=sequence(invert_inertia_matrix_coupled, invert_frame, compute_bias_forces),
+    coupled=sequence(invert_inertia_matrix_coupled, compute_frame_inverses, compute_bias_forces),
 )
 def operational_space_bias(
     model: Model,

@@ -114,7 +114,7 @@ def pack_contacts(
         pass
     cache = data._packed_constraints if getattr(data, "model", None) is model else {}
     require_contacts(contacts)
-    packed_contacts = _pack_numbers(require_model(model), contacts, _checked_settings(*settings))
+    packed_contacts = _pack_numbers(require_model(model), contacts, _validate_settings(*settings))
     if len(cache) >= MAX_CACHED_CONTACTS:
         cache.clear()
     with contextlib.suppress(TypeError):  # damping is an array without an axis
@@ -142,7 +142,7 @@ def require_contacts(contacts: Iterable[object]) -> None:
             )
 
 
-def _checked_settings(
+def _validate_settings(
     damping: float,
     residual: float | None,
     max_iterations: int,
@@ -150,7 +150,10 @@ def _checked_settings(
     *,
     iteration_limit: int = 1_000_000,
 ) -> ContactSettings:
-    """Return valid settings; without a residual, contacts are resolved without iterations."""
+    """Return the settings, or raise a ValueError if one is not valid.
+
+    Without a residual, contacts are resolved without iterations.
+    """
     damping = finite_number("damping", damping)
     if damping < 0.0:
         raise ValueError(f"damping: expected a number of 0 or more, got {damping:g}")
