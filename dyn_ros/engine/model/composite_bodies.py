@@ -75,7 +75,7 @@ def join_bodies(body: Body, attached_body: Body) -> tuple[Body, Sequence[Any]]:
 
 
 def move_reference_point(lever: Sequence[Any], force: Sequence[Any]) -> tuple[Any, ...]:
-    """Shift a momentum or its rate (linear, angular) to the point at -``lever``."""
+    """Return a momentum or its rate, given about O + ``lever``, about O: linear, then angular."""
     x, y, z = lever
     fx, fy, fz, mx, my, mz = force
     return fx, fy, fz, mx + y * fz - z * fy, my + z * fx - x * fz, mz + x * fy - y * fx

@@ -181,19 +181,22 @@ class Drives:
         )
 
     def to_torque(self, effort: Array) -> Array:
-        """Convert efforts to torques at the joints, (..., nv), without compensated gravity."""
+        """Return the torques at the joints, (..., nv), that efforts mean [N m, N].
+
+        Gravity torques that drives have subtracted are not added again.
+        """
         return self.to_joints(self.gain * effort)
 
     def to_motors(self, torque: Array) -> Array:
-        """Convert torques at the joints to torques of the motors, (..., nv)."""
+        """Return motor torques (..., nv) of joint torques (..., nv) [N m, N]."""
         return torque if self.coupling is None else torque @ np.linalg.inv(self.coupling)
 
     def to_joints(self, torque: Array) -> Array:
-        """Convert torques of the motors to torques at the joints, (..., nv)."""
+        """Return joint torques (..., nv) of motor torques (..., nv) [N m, N]."""
         return torque if self.coupling is None else torque @ self.coupling
 
     def from_motor_gradient(self, gradient: Array) -> Array:
-        """Convert gradients for motor torques to gradients for torques at the joints, (..., nv)."""
+        """Return gradients with respect to joint torques (..., nv) of those for motor torques."""
         return gradient if self.coupling is None else gradient @ np.linalg.inv(self.coupling).T
 
     def rotor_torque(self, a: Array) -> Array:
@@ -209,7 +212,7 @@ class Drives:
         return torque
 
     def motor_velocity(self, v: Array) -> Array:
-        """Compute the velocities of the motors, (..., nv)."""
+        """Return motor velocities (..., nv) of joint velocities (..., nv) [rad/s, m/s]."""
         return v if self.coupling is None else v @ self.coupling.T
 
     def __repr__(self) -> str:

@@ -209,7 +209,7 @@ def articulated_inertias(
     The inertia of the body of the joint when it is moved as a handle, if the joint and
     everything between it and the root are removed: the force is this inertia times the
     acceleration of the body, plus a force that does not depend on it. I^A of Featherstone (2008),
-    table 7.1; O(n). Includes ``model.armature`` of the joints behind the joint, but not of the
+    table 7.1; O(n). Includes ``model.armature`` of the descendants of the joint, but not of the
     joint itself. The matrices map accelerations to forces, with linear parts first.
 
     Pinocchio's ``data.Yaba`` (``aba`` with Convention.LOCAL) and ``data.oYaba`` (Convention.WORLD,
@@ -219,13 +219,13 @@ def articulated_inertias(
 
     A mimic joint in the subtree moves with the joints in the subtree that have the same coordinate.
     Joints outside the subtree, and the joint itself, do not hold it, even if they have this
-    coordinate; its armature counts completely. If there are mimic joints, H of the joints behind
-    each joint is factored; O(n^4) in the worst case.
+    coordinate; its armature counts completely. If there are mimic joints, H of the descendants
+    of each joint is factored; O(n^4) in the worst case.
 
     Raises
     ------
     numpy.linalg.LinAlgError
-        The inertia matrix is singular because of a joint behind another one; names the first joint
+        The inertia matrix is singular because of a descendant of a joint; names the first joint
         from the tips that moves no inertia.
 
     Examples

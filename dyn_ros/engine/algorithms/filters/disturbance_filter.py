@@ -138,9 +138,9 @@ def solve_lower(L, x, columns, n):
             for c in range(columns):
                 x_ic = element_of(x, columns, i, c) - L_ik * element_of(x, columns, k, c)
                 set_element_of(x, columns, i, c, x_ic)
-        inverse = 1.0 / element_of(L, n, i, i)
+        inverse_pivot = 1.0 / element_of(L, n, i, i)
         for c in range(columns):
-            set_element_of(x, columns, i, c, inverse * element_of(x, columns, i, c))
+            set_element_of(x, columns, i, c, inverse_pivot * element_of(x, columns, i, c))
 
 
 @kernel

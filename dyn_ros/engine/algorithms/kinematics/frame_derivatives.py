@@ -76,7 +76,7 @@ def add_joint(r, j, T, v, a, v_j, v_p, a_p):
     for c in range(ncolumns(r, j)):
         k = idx_v(r, j) + c
         u = motion_column(r, frame_motion.FRAME_COLUMNS, j, c)
-        w = frame_motion.motion_of_axes(u, frame_motion.reference_frame(r))
+        w = frame_motion.motion_of_axes(u, frame_motion.requested_reference_frame(r))
         dv = motion_cross(v_p, u)
         da = motion_add(motion_cross(a_p, u), motion_cross(dv, motion_sub(v, v_p)))
         da_dv = motion_cross(motion_add(v_p, motion_sub(v_j, v)), u)
@@ -101,7 +101,7 @@ def spatial_derivatives(r):
     A_DA.
     """
     X, v, a = frame_motion.traverse_to_root(r, True)
-    T = frame_motion.to_reference_frame(X, frame_motion.reference_frame(r))
+    T = frame_motion.to_reference_frame(X, frame_motion.requested_reference_frame(r))
     for columns in (V_DQ, V_DV, A_DQ, A_DV, A_DA):
         clear_entries(r, columns, 6 * nv(r))
     j, v_j, a_j = frame_motion.first_joint(r), v, a

@@ -11,7 +11,7 @@ from ...kernel.vocabulary import *
 from ...model.frames import ReferenceFrame, frame_selector, joint_selector
 from ...model.model import Model
 from . import frame_motion
-from .frame_motion import FRAME_COLUMNS, reference_frame
+from .frame_motion import FRAME_COLUMNS, requested_reference_frame
 
 FRAME_JACOBIAN = field(
     "frame_jacobian",
@@ -45,8 +45,8 @@ def store_jacobians(r, with_velocity):
     FRAME_JACOBIAN_TIME_VARIATION.
     """
     X, v, _ = frame_motion.traverse_to_root(r, with_velocity)
-    T = frame_motion.to_reference_frame(X, reference_frame(r))
-    w = frame_motion.motion_of_axes(v, reference_frame(r))
+    T = frame_motion.to_reference_frame(X, requested_reference_frame(r))
+    w = frame_motion.motion_of_axes(v, requested_reference_frame(r))
     clear_entries(r, FRAME_JACOBIAN, 6 * nv(r))
     if with_velocity:
         clear_entries(r, FRAME_JACOBIAN_TIME_VARIATION, 6 * nv(r))
@@ -105,13 +105,13 @@ def hessian_kernel(r):
     Reads Q, V, A, POINT, OMI; writes FRAME_COLUMNS, FRAME_COLUMN_RATES, FRAME_HESSIAN.
     """
     X, _, _ = frame_motion.traverse_to_root(r, False)
-    T = frame_motion.to_reference_frame(X, reference_frame(r))
+    T = frame_motion.to_reference_frame(X, requested_reference_frame(r))
     clear_entries(r, FRAME_HESSIAN, 6 * nv(r) * nv(r))
     i = frame_motion.first_joint(r)
     while i > 0:
         for b in range(ncolumns(r, i)):
             u_x = motion_column(r, FRAME_COLUMNS, i, b)
-            w = frame_motion.motion_of_axes(u_x, reference_frame(r))
+            w = frame_motion.motion_of_axes(u_x, requested_reference_frame(r))
             j = frame_motion.first_joint(r)
             while j > 0:
                 turn = motion_sub(w, u_x) if j < i else w

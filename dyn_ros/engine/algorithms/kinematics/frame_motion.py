@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Velocity and acceleration of one frame, and the sweep to the root that they share.
+"""Velocity and acceleration of one frame, and the pass to the root that they share.
 
 All functions traverse the joints from the frame to the root, expressed in the frame: the columns
 of the Jacobian are the motion subspaces expressed in the frame, and their rates follow from the
@@ -42,7 +42,7 @@ def first_joint(r):
 
 
 @kernel
-def reference_frame(r):
+def requested_reference_frame(r):
     """Return the reference frame of the call."""
     return option(r, REFERENCE_FRAME)
 
@@ -123,7 +123,7 @@ def velocity_kernel(r):
     """
     clear_entries(r, A, nv(r))
     X, v, _ = traverse_to_root(r, True)
-    T = to_reference_frame(X, reference_frame(r))
+    T = to_reference_frame(X, requested_reference_frame(r))
     set_motion(r, FRAME_VELOCITY, 0, motion_to_parent(T, v))
 
 
@@ -138,7 +138,7 @@ def acceleration_kernel(r):
     FRAME_CLASSICAL_ACCELERATION.
     """
     X, v, a = traverse_to_root(r, True)
-    T = to_reference_frame(X, reference_frame(r))
+    T = to_reference_frame(X, requested_reference_frame(r))
     v, a = motion_to_parent(T, v), motion_to_parent(T, a)
     set_motion(r, FRAME_ACCELERATION, 0, a)
     set_motion(

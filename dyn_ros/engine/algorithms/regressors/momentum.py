@@ -54,8 +54,8 @@ def observer_derivatives(v, s, ds, g):
 
 
 @kernel
-def store_regressors(r, observing):
-    """Compute the regressor of the momentum; ``observing`` also the regressor of its rate.
+def store_regressors(r, with_rate):
+    """Compute the regressor of the momentum; with ``with_rate``, also the regressor of its rate.
 
         dp_k/dtheta_i of S_k . Y_i v_i
         of (v x S_k) . Y_i v_i + S_k . w_i          w: weight
@@ -64,7 +64,7 @@ def store_regressors(r, observing):
     MOMENTUM_OBSERVER_REGRESSOR.
     """
     clear_sparse(r, MOMENTUM_REGRESSOR)
-    if observing:
+    if with_rate:
         clear_sparse(r, MOMENTUM_OBSERVER_REGRESSOR)
     A = matrix_of_width(r, MOMENTUM_REGRESSOR, 10 * njoints(r))
     A_rate = matrix_of_width(r, MOMENTUM_OBSERVER_REGRESSOR, 10 * njoints(r))
@@ -82,7 +82,7 @@ def store_regressors(r, observing):
                 s = motion_in_body_axes(R, motion_moved(p, S))
                 k, n = idx_v(r, j) + c, 10 * (i - 1)
                 accumulate_inertia(r, A, k, n, momentum_derivatives(v, s))
-                if observing:
+                if with_rate:
                     ds = motion_in_body_axes(R, motion_moved(p, motion_cross(v_j, S)))
                     accumulate_inertia(r, A_rate, k, n, observer_derivatives(v, s, ds, g))
             p = add(p, ra.from_parent(r, j))

@@ -72,12 +72,12 @@ def power_derivatives(w, a, s):
     The body has the angular velocity w and the acceleration a; a.linear is that of its joint's
     origin as a point of the body, relative to free fall.
     """
-    turning, moving = cross(s.angular, w), cross(s.linear, w)
-    moment = add(cross(s.linear, a.angular), add(cross(moving, w), cross(a.linear, s.angular)))
+    angular_rate, linear_rate = cross(s.angular, w), cross(s.linear, w)
+    moment = add(cross(s.linear, a.angular), add(cross(linear_rate, w), cross(a.linear, s.angular)))
     return Inertia(
         dot(s.linear, a.linear),
         moment,
-        symmetric_add(symmetric_product(s.angular, a.angular), symmetric_product(turning, w)),
+        symmetric_add(symmetric_product(s.angular, a.angular), symmetric_product(angular_rate, w)),
     )
 
 
