@@ -191,8 +191,8 @@ def _run_demo(options: argparse.Namespace) -> None:
             return run_demo(robot, *settings)
         read_robot(options, read_urdf)
         # the processes of the demo read a file
-        with tempfile.TemporaryDirectory(prefix="dyn_ros-demo-") as folder:
-            expanded = Path(folder, "robot.urdf")
+        with tempfile.TemporaryDirectory(prefix="dyn_ros-demo-") as temporary_folder:
+            expanded = Path(temporary_folder, "robot.urdf")
             expanded.write_text(arguments.robot_text(options), encoding="utf-8")
             return run_demo(expanded, *settings, mesh_folders=arguments.mesh_folders(options))
     except DemoError as error:

@@ -321,7 +321,8 @@ class RobotNode(BaseNode):
         """Collect serialized joint states; process the state that they complete, if any.
 
         Only the source receives them. Messages that the compiled collector cannot decode are read
-        by rclpy. Their data are kept, as `locked_joints` may need the latest positions.
+        by rclpy. The latest message with each list of names is kept as bytes, as `locked_joints`
+        may need its positions.
         """
         received = time.perf_counter()
         self.report.count.messages += 1

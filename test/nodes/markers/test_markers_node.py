@@ -687,7 +687,7 @@ def at_random(source, rng):
     source.wrenches = {
         topic: SimpleNamespace(
             frame=int(rng.integers(frames)),
-            numbers=rng.normal(size=6) * np.repeat(rng.integers(2, size=2), 3),
+            components=rng.normal(size=6) * np.repeat(rng.integers(2, size=2), 3),
             axes=None if rng.random() < 0.3 else int(rng.integers(frames)),
         )
         for topic in source.WRENCHES
