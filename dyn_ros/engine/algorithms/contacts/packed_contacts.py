@@ -26,7 +26,7 @@ from .contacts import Contact
 
 CONTACTS = declare_option("contacts")  # address of the packed numbers
 CONTACT_ROWS = field(
-    "_contact_rows", ("constraints",)
+    "_rows", ("constraints",)
 )  # zeros; their number is the number of contacts' rows
 SOLUTION = field(
     "_solution",
