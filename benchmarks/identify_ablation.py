@@ -835,7 +835,12 @@ def memoized(function: Callable[..., Any]) -> Callable[..., Any]:
     cache: dict[Any, Any] = {}
 
     def find_base_parameters(unknowns: Any, seed: int = 0) -> Any:
-        key = unknowns.model.name, unknowns.model.nv, unknowns.features, unknowns.active.tobytes()
+        key = (
+            unknowns.model.name,
+            unknowns.model.nv,
+            unknowns.features,
+            unknowns.is_active.tobytes(),
+        )
         if key not in cache:
             cache[key] = function(unknowns, seed)
         return cache[key]

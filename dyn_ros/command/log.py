@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from ..logs.write.quantity_table import QUANTITIES, REQUIREMENTS, ordered_quantities
+from ..logs.write.quantity_table import QUANTITIES, REQUIREMENTS, order_quantities
 from . import arguments, recorded
 from .arguments import Commands, UsageError, name_options, positive_number, report_errors
 
@@ -160,7 +160,7 @@ def _prepare_log(options: argparse.Namespace, out: Path) -> Log:
     requested = options.compute or ["state"]
     if options.format == "mcap":  # bags contain the joint states too
         requested = ["state", *requested]
-    quantities = ordered_quantities(requested)
+    quantities = order_quantities(requested)
     for option in ("drives", "columns", "lock"):
         if getattr(options, option) and options.robot is None:
             raise UsageError(f"--{option}: pass --robot too, the description of the robot")

@@ -20,7 +20,7 @@ from ..engine.kernel import packing
 from ..engine.kernel.types import Array
 from ..engine.model.inertia import Payload, link_frame, link_parameters
 from ..engine.model.model import Model
-from ..logs.write.atomic import whole_file
+from ..logs.write.atomic import write_whole_file
 
 MAGIC = int.from_bytes(b"dyn_ros\x01", "little")
 MAX_PAYLOADS = 8
@@ -109,7 +109,7 @@ def write_model(model: Model, path: str | os.PathLike[str]) -> None:
         path.write_bytes(content)  # such as a pipe
     else:
         # Programs that have mapped a former file keep it.
-        with whole_file(path.resolve()) as file:
+        with write_whole_file(path.resolve()) as file:
             file.write(content)
 
 

@@ -48,15 +48,15 @@ class Unknowns:
 
     Attributes
     ----------
-    chosen : tuple of str
+    chosen_features : tuple of str
         Features of all joints with one coordinate.
     features : tuple of str
         Names of all features, also those that only some joints have.
-    bodies : int
-        Number of parameters of bodies.
+    body_parameter_count : int
+        Number of parameters of bodies, 10 for each.
     names, units : tuple of str, length p
         Such as "friction(elbow)" and "N m".
-    active : (p,) ndarray of bool
+    is_active : (p,) ndarray of bool
         True for parameters that are estimated.
     order : list of int
         Parameters in the order in which they are preferred as leading ones of combinations.
@@ -72,7 +72,8 @@ class Unknowns:
         are_combined: bool = False,
         further: Mapping[str, np.ndarray] | None = None,
     ) -> None:
-        self.model, self.chosen, self.bodies = model, tuple(chosen), 10 * model.njoints
+        self.model, self.chosen_features = model, tuple(chosen)
+        self.body_parameter_count = 10 * model.njoints
         has_further = any(
             np.any(joints) for name, joints in (further or {}).items() if name in _OPTIONAL_FEATURES
         )
@@ -81,11 +82,11 @@ class Unknowns:
             *(f"{number}({joint})" for joint in model.joint_names for number in BODY_PARAMETERS),
             *(f"{feature}({name})" for feature in self.features for name in model.velocity_names),
         )
-        linear = is_linear(model)
+        linear_rows = is_linear(model)
         self.units = (
             *("kg", *3 * ("kg m",), *6 * ("kg m2",)) * model.njoints,
             *(
-                (LINEAR_UNITS if linear[k] else ANGULAR_UNITS)[n]
+                (LINEAR_UNITS if linear_rows[k] else ANGULAR_UNITS)[n]
                 for n in range(len(self.features))
                 for k in range(model.nv)
             ),
@@ -95,17 +96,23 @@ class Unknowns:
         for name, joints in (further or {}).items():
             if name in self.features:
                 is_estimated[self.features.index(name)] |= joints
-        self.active = np.concatenate([np.ones(self.bodies, bool), is_estimated.ravel()])
+        self.is_active = np.concatenate(
+            [np.ones(self.body_parameter_count, bool), is_estimated.ravel()]
+        )
         body_order = [BODY_PARAMETERS.index(name) for name in _LEADING_NUMBERS]
         self.order = [10 * i + k for i in range(model.njoints) for k in body_order]
-        self.order += range(self.bodies, len(self.names))
+        self.order += range(self.body_parameter_count, len(self.names))
         feature_columns = (
-            self.bodies + np.arange(model.nv)[:, None] + model.nv * np.arange(len(self.features))
+            self.body_parameter_count
+            + np.arange(model.nv)[:, None]
+            + model.nv * np.arange(len(self.features))
         )
         self.row_columns = (
             np.tile(np.arange(len(self.names)), (model.nv, 1))
             if are_combined
-            else np.hstack([np.tile(np.arange(self.bodies), (model.nv, 1)), feature_columns])
+            else np.hstack(
+                [np.tile(np.arange(self.body_parameter_count), (model.nv, 1)), feature_columns]
+            )
         )
 
     def __len__(self) -> int:
@@ -227,7 +234,7 @@ def random_regressor(unknowns: Unknowns, rng: np.random.Generator) -> Array:
         [a, v, s, np.ones_like(v), s * np.exp(-(v**2)), s * np.sqrt(np.abs(v)), s * load], axis=2
     )[:, :, : len(unknowns.features)]
     W = np.concatenate([bodies, expand_features(features)], axis=2).reshape(-1, len(unknowns))
-    return W * unknowns.active
+    return W * unknowns.is_active
 
 
 def independent_columns(W: Array, order: Sequence[int]) -> tuple[np.ndarray, Array, float]:
@@ -315,8 +322,8 @@ def _describe_remedy(
 ) -> str:
     """Return a sentence about the motion that would determine a parameter."""
     model = unknowns.model
-    if lead >= unknowns.bodies:
-        k = (lead - unknowns.bodies) % model.nv
+    if lead >= unknowns.body_parameter_count:
+        k = (lead - unknowns.body_parameter_count) % model.nv
         return (
             f"move {model.velocity_names[k]} in both directions, at several speeds; it reached "
             f"{max_speed[k]:.2g} {_position_unit(model, k)}/s"

@@ -57,8 +57,8 @@ class Equations(NamedTuple):
             np.zeros(rows),
         )
 
-    def minus(self, subset: Equations) -> Equations:
-        """Subtract the sums of a subset of the samples."""
+    def subtract(self, subset: Equations) -> Equations:
+        """Return the sums without a subset of the samples."""
         return Equations(*(total - removed for total, removed in zip(self, subset)))
 
 
@@ -224,7 +224,7 @@ class Stretches:
         ``inverse`` (b, b), ``sizes`` (b,) and ``feature_numbers`` (b,) are of base parameters.
         """
         scale_count = self.H.shape[1] - len(sizes)
-        inverse = bordered_inverse(inverse, self.H.sum(axis=0))
+        inverse = invert_bordered(inverse, self.H.sum(axis=0))
         _, first, counts = np.unique(self.recording, return_index=True, return_counts=True)
         if counts.min() * len(first) < 2 * FOLDS:  # too few to compare recordings
             first, counts = first[:1], counts.sum(keepdims=True)
@@ -375,12 +375,12 @@ def _jackknife_variance(changes: Array) -> Array:
     return variance
 
 
-def bordered_equations(H: Array, cross: Array, squares: Array) -> Array:
+def border_equations(H: Array, cross: Array, squares: Array) -> Array:
     """Append m unknowns, with cross terms (n, b, m) and squares (n, m, m), to H (n, b, b)."""
     return np.block([[H, cross], [cross.swapaxes(1, 2), squares]])
 
 
-def bordered_inverse(inverse: Array, H: Array) -> Array:
+def invert_bordered(inverse: Array, H: Array) -> Array:
     """Return the inverse of bordered equations H (b + m, b + m), given the first b's inverse."""
     b = len(inverse)
     cross, squares = H[:b, b:], H[b:, b:]

@@ -76,7 +76,7 @@ class FrictionTerms(NamedTuple):
             [],
         )
 
-    def apply(self, drives: Drives) -> Drives:
+    def apply_to_drives(self, drives: Drives) -> Drives:
         """Return drives with these widths, shapes and distances of friction."""
         return drives.with_values(
             friction_velocity=self.width,
@@ -108,21 +108,26 @@ class FrictionTerms(NamedTuple):
         return np.stack([self.width, self.distance, self.stribeck])
 
     @property
-    def free(self) -> np.ndarray:
+    def is_free(self) -> np.ndarray:
         """Mask of the scales that are estimated, (3, nv) of bool."""
-        free: np.ndarray = self.limits[0] < self.limits[1]
-        return free
+        mask: np.ndarray = self.limits[0] < self.limits[1]
+        return mask
 
     def after_step(self, step: Array | float) -> FrictionTerms:
-        """Add a step (m,) to the logarithms of the free scales, within their limits."""
-        scales, free = self.scales, self.free
+        """Return the terms after a step (m,) of the free scales' logarithms, within limits."""
+        scales, free = self.scales, self.is_free
         scales[free] = np.clip(scales[free] * np.exp(step), *self.limits[:, free])
         return self._replace(width=scales[0], distance=scales[1], stribeck=scales[2])
 
-    def intervals(self, names: Sequence[str], half_widths: Array) -> dict[str, tuple[float, float]]:
-        """Return intervals of the free scales, given half widths (m,) of their logarithms."""
-        values = self.scales[self.free]
-        indices = zip(*np.nonzero(self.free))
+    def scale_intervals(
+        self, names: Sequence[str], half_widths: Array
+    ) -> dict[str, tuple[float, float]]:
+        """Return intervals of the free scales, given half widths (m,) of their logarithms.
+
+        ``names`` (nv,) are of velocities. The keys are such as "friction_velocity(elbow)".
+        """
+        values = self.scales[self.is_free]
+        indices = zip(*np.nonzero(self.is_free))
         with np.errstate(over="ignore"):  # the interval of an undetermined scale is infinite
             factors = np.exp(half_widths)
         intervals = zip(values / factors, values * factors)
@@ -135,7 +140,7 @@ class FrictionTerms(NamedTuple):
     def limit_step(self, step: Array) -> Array:
         """Return the part of a step (m,) that stays within the limits."""
         scales, limited_scales = (
-            terms.scales[self.free] for terms in (self, self.after_step(step))
+            terms.scales[self.is_free] for terms in (self, self.after_step(step))
         )
         result: Array = np.log(limited_scales / scales)
         return result

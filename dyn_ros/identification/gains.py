@@ -169,7 +169,7 @@ class _GainEstimator:
     For given inverse gains c (joints,), all other unknowns are linear: theta, the other nine
     numbers of each load, and friction, which c does not multiply. The shared parameters x are
     theta, (base_count,), followed by these numbers of each load, (9 load_count,). ``sigma``
-    (joints,) is the standard deviation of each joint's effort, ``typical`` a typical inverse gain.
+    (joints,) is the standard deviation of each joint's effort.
     """
 
     def __init__(
@@ -213,7 +213,7 @@ class _GainEstimator:
         ]
         self.base_count = len(base.independent)
         self.load_count = len(loaded)
-        self.typical = 1.0  # inverse gain
+        self.typical_inverse_gain = 1.0  # inverse gain
         self.sigma = np.array(
             [
                 np.sqrt(np.mean(np.concatenate([samples.tau[:, k] for samples in subsets]) ** 2))
@@ -224,7 +224,7 @@ class _GainEstimator:
     def _make_recording(self, samples: Samples, load: int, frames: Sequence[str]) -> _Recording:
         """Compute the regressors of a recording."""
         model = self.model
-        direction = friction_directions(self.terms.apply(model.drives), samples)
+        direction = friction_directions(self.terms.apply_to_drives(model.drives), samples)
         W = joint_torque_regressor(model, Data(model), samples.q, samples.v, samples.a)
         rotors = expand_features(samples.a[:, :, None])
         Y = np.concatenate([W, rotors], axis=2)[:, self.joints][:, :, self.independent]
@@ -290,7 +290,7 @@ class _GainEstimator:
     def estimate_gains(self) -> GainEstimate:
         """Estimate gains, the load on the gears and the noise in turn.
 
-        Writes ``typical``, a typical inverse gain, and ``sigma`` (joints,), the noise of efforts.
+        Writes ``typical_inverse_gain`` and ``sigma``.
         """
         torques = [
             np.zeros((len(recording.samples), len(self.joints))) for recording in self.recordings
@@ -328,16 +328,16 @@ class _GainEstimator:
                 "half or twice the real ones"
             )
         inverse_gains = np.where(np.abs(inverse_gains) > 1e-6, inverse_gains, 1e-6)
-        self.typical = np.exp(np.median(np.log(np.abs(inverse_gains))))
+        self.typical_inverse_gain = np.exp(np.median(np.log(np.abs(inverse_gains))))
         sign = np.where(inverse_gains < 0.0, -1.0, 1.0)
         return [
             sign
             * np.clip(
                 np.abs(inverse_gains),
-                self.typical / _MAX_GAIN_RATIO,
-                self.typical * _MAX_GAIN_RATIO,
+                self.typical_inverse_gain / _MAX_GAIN_RATIO,
+                self.typical_inverse_gain * _MAX_GAIN_RATIO,
             ),
-            sign * self.typical,
+            sign * self.typical_inverse_gain,
         ]
 
     def _search_gains(
@@ -353,7 +353,9 @@ class _GainEstimator:
                 self._fit_gains(
                     reduced,
                     np.where(
-                        np.arange(len(self.joints)) == n, -np.sign(best[0]) * self.typical, best[0]
+                        np.arange(len(self.joints)) == n,
+                        -np.sign(best[0]) * self.typical_inverse_gain,
+                        best[0],
                     ),
                 )
                 for n in range(len(self.joints))
@@ -376,7 +378,10 @@ class _GainEstimator:
             """Return residuals over the noise, for logarithms z of the inverse gains' sizes."""
             return self._solve_linear(reduced, sign * np.exp(z))[1]
 
-        bounds = np.log(self.typical / _MAX_GAIN_RATIO), np.log(_MAX_GAIN_RATIO * self.typical)
+        bounds = (
+            np.log(self.typical_inverse_gain / _MAX_GAIN_RATIO),
+            np.log(_MAX_GAIN_RATIO * self.typical_inverse_gain),
+        )
         result = least_squares(residuals, np.log(np.abs(c)), bounds=bounds, max_nfev=40)
         c = sign * np.exp(result.x)
         return c, self._solve_linear(reduced, c)[0], float(result.cost)
@@ -459,7 +464,10 @@ class _GainEstimator:
         gain[self.joints], errors[self.joints] = 1.0 / c, error
         interval = np.sort([1.0 / (c - half_width), 1.0 / (c + half_width)], axis=0)
         is_certain = np.abs(c) > half_width  # else, the effort may not depend on the load
-        if not is_certain.any() or np.median(np.abs(c)) < _MIN_INVERSE_GAIN * self.typical:
+        if (
+            not is_certain.any()
+            or np.median(np.abs(c)) < _MIN_INVERSE_GAIN * self.typical_inverse_gain
+        ):
             raise ValueError(
                 "loaded: no gain is determined, since the efforts show no load, or a "
                 "much smaller or larger one than "

@@ -28,7 +28,7 @@ from .equation_sums import (
     STRETCH_COUNT,
     Equations,
     Stretches,
-    bordered_equations,
+    border_equations,
     require_equations,
 )
 from .friction_terms import FrictionTerms
@@ -165,7 +165,11 @@ class Estimator(NamedTuple):
         Noise that is correlated over several samples is scaled to independent samples with
         as much information.
         """
-        sigma = self._rms_residual(sums, self.reference.described) if noise is None else noise
+        sigma = (
+            self._rms_residual(sums, self.reference.described_parameters)
+            if noise is None
+            else noise
+        )
         for _ in range(MAX_ROUNDS):
             value, inverse, is_determined = self._solve_equations(sums, sigma)
             parameters = np.zeros(len(self.unknowns))
@@ -211,9 +215,9 @@ class Estimator(NamedTuple):
             ],
             unknowns.model.nv,
         )
-        kinds = np.concatenate([np.full(unknowns.bodies, BODY_NUMBER), feature_kinds])
+        kinds = np.concatenate([np.full(unknowns.body_parameter_count, BODY_NUMBER), feature_kinds])
         order = np.argsort(kinds, kind="stable")
-        order = order[unknowns.active[order]]
+        order = order[unknowns.is_active[order]]
 
         def fit_within(bound_mask: np.ndarray) -> Array:
             """Return the physical parameters (p,) within the bounds in a mask."""
@@ -242,27 +246,27 @@ class Estimator(NamedTuple):
         the ends of the robot, where tools are attached, then all. ``fit_within`` estimates with
         the bounds in a mask.
         """
-        bounds, of_joint = self.reference.bounds, self.reference.of_joint
+        bounds, bound_joints = self.reference.bounds, self.reference.bound_joints
         all_bounds, names = np.ones(len(bounds), bool), self.unknowns.model.joint_names
         parameters = fit_within(all_bounds)
         if not len(bounds):
             return parameters, ()
         unbounded = fit_within(~all_bounds)
         min_residual = self._rms_residual(sums, unbounded)
-        for bound_mask in (all_bounds, np.isin(of_joint, self.unknowns.model.parents)):
+        for bound_mask in (all_bounds, np.isin(bound_joints, self.unknowns.model.parents)):
             if not bound_mask.all():
                 parameters = fit_within(bound_mask)
             excess = (self._rms_residual(sums, parameters) / min_residual) ** 2 - 1.0
             if (sums.weight * excess < 2.0 * _MAX_LIKELIHOOD_LOSS * correlations).all():
-                return parameters, tuple(names[i] for i in dict.fromkeys(of_joint[~bound_mask]))
-        return unbounded, tuple(names[i] for i in dict.fromkeys(of_joint))
+                return parameters, tuple(names[i] for i in dict.fromkeys(bound_joints[~bound_mask]))
+        return unbounded, tuple(names[i] for i in dict.fromkeys(bound_joints))
 
     def _assemble(self, sums: Equations, noise: Array) -> tuple[Array, Array]:
         """Return the normal equations of all parameters, each row divided by its variance."""
         WW, Wy = sums.WW * noise[:, None, None] ** -2, sums.Wy * noise[:, None] ** -2
         if WW.shape[1] == len(self.unknowns):  # rows are combined
             return WW.sum(axis=0), Wy.sum(axis=0)
-        return assemble(WW, Wy, self.unknowns.bodies)
+        return assemble(WW, Wy, self.unknowns.body_parameter_count)
 
     def _solve_equations(self, sums: Equations, noise: Array) -> tuple[Array, Array, np.ndarray]:
         """Return values (b,), the inverse of the equations, and a mask of determined values."""
@@ -316,7 +320,7 @@ class Estimator(NamedTuple):
                 noise = np.where(noise > 0.0, noise, np.inf)
             excess, outliers, rows = equations.outlier_excess(estimate.parameters, limit)
             outlier_fraction = outliers / max(rows, 1)
-            reduced_sums = sums.minus(excess)
+            reduced_sums = sums.subtract(excess)
             previous, estimate = (
                 estimate,
                 self.estimate_base_parameters(reduced_sums, noise * np.sqrt(correlation)),
@@ -394,9 +398,9 @@ class Estimator(NamedTuple):
                 for sums in equations.row_sums(row_sets)
             ]
         )
-        if equations.conditions.terms.free.any():
+        if equations.conditions.terms.is_free.any():
             products, squares = equations.friction_sums(row_sets, parameters, noise)
-            H = bordered_equations(H, products[:, independent], squares)
+            H = border_equations(H, products[:, independent], squares)
         return H * (np.diff(edges) / np.maximum([len(rows) for rows in row_sets], 1))[:, None, None]
 
     def scores(
@@ -430,7 +434,7 @@ class Estimator(NamedTuple):
         Also returns the number of independent stretches.
         """
         # -1: of a body; else index in `features`
-        feature_numbers = np.maximum(self.base.independent - self.unknowns.bodies, -1)
+        feature_numbers = np.maximum(self.base.independent - self.unknowns.body_parameter_count, -1)
         feature_numbers //= max(self.unknowns.model.nv, 1)
         sizes = np.where(feature_numbers > 0, np.nan_to_num(estimate.value), 0.0)
         return stretches.covariance(estimate.inverse, sizes, feature_numbers)

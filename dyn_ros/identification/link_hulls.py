@@ -63,7 +63,7 @@ class Bounds(NamedTuple):
     """Bounds of shapes on the parameters of bodies: ``rows @ parameters`` is positive."""
 
     rows: Array  # (k, 10 njoints)
-    of_joint: NDArray[np.int_]  # (k,) joint of each row
+    bound_joints: NDArray[np.int_]  # (k,) joint of each row
     solids: Array  # (njoints, 10) bodies of 1 kg that fill the shapes; NaN if these are unknown
 
 
@@ -81,7 +81,7 @@ def shape_bounds(model: Model, shapes: Shapes) -> Bounds:
                     corners @ frame.placement[:3, :3].T + frame.placement[:3, 3]
                 )
     loaded_joints = {payload.joint for payload in model._payloads.values()}
-    rows, of_joint, solids = [], [], np.full((model.njoints, 10), np.nan)
+    rows, bound_joints, solids = [], [], np.full((model.njoints, 10), np.nan)
     for joint, corners_of_joint in links.items():
         if corners_of_joint and joint not in loaded_joints and sum(map(len, corners_of_joint)):
             hull = Hull(np.vstack(corners_of_joint))
@@ -89,9 +89,11 @@ def shape_bounds(model: Model, shapes: Shapes) -> Bounds:
                 joint_rows = np.zeros((len(_DIRECTIONS), model.njoints, 10))
                 joint_rows[:, joint], solids[joint] = _hull_bounds(hull)
                 rows.append(joint_rows.reshape(len(joint_rows), -1))
-                of_joint += [joint] * len(joint_rows)
+                bound_joints += [joint] * len(joint_rows)
     return Bounds(
-        np.concatenate([np.zeros((0, 10 * model.njoints)), *rows]), np.array(of_joint, int), solids
+        np.concatenate([np.zeros((0, 10 * model.njoints)), *rows]),
+        np.array(bound_joints, int),
+        solids,
     )
 
 
@@ -126,13 +128,13 @@ def _cube_directions() -> Array:
 _DIRECTIONS = _cube_directions()
 
 
-def move_within(bodies: Array, bounds: Bounds) -> Array:
+def move_into_shapes(bodies: Array, bounds: Bounds) -> Array:
     """Move bodies (njoints, 10) towards those that fill their shapes, until they are within."""
     moved_bodies = bodies.copy()
     for i, solid in enumerate(bounds.solids):
         if np.isnan(solid[0]):
             continue
-        rows = bounds.rows[bounds.of_joint == i, 10 * i : 10 * i + 10]
+        rows = bounds.rows[bounds.bound_joints == i, 10 * i : 10 * i + 10]
         solid_body = bodies[i, 0] * solid
         value, lower_bound = rows @ bodies[i], _MIN_BOUND_RATIO * (rows @ solid_body)
         is_outside = value < lower_bound

@@ -22,7 +22,7 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.parameters import from_pseudo_inertia, is_physical, pseudo_inertia
 from .base_parameters import BaseParameters, Unknowns
-from .link_hulls import MIN_THICKNESS, Shapes, move_within, shape_bounds
+from .link_hulls import MIN_THICKNESS, Shapes, move_into_shapes, shape_bounds
 from .motion.numerics import MIN_SPEED, ROUNDOFF
 from .samples import Samples
 
@@ -254,7 +254,7 @@ def _newton_step(hessian: Array, gradient: Array) -> Array:
 # --- reference
 
 
-def physical_bodies(model: Model) -> tuple[Array, list[int]]:
+def regularize_bodies(model: Model) -> tuple[Array, list[int]]:
     """Return bodies (njoints, 10) with mass and extent, and the joints with a changed body."""
     bodies = np.array(model.inertial_parameters)
     mean_mass = bodies[:, 0].mean() if len(bodies) else 0.0
@@ -297,13 +297,13 @@ class Reference:
         Parameters, and the weight of the divergence from them.
     bounds : (k, p) ndarray
         Bounds of shapes: ``bounds @ parameters`` is positive.
-    of_joint : (k,) ndarray of int
+    bound_joints : (k,) ndarray of int
         Joint of each bound.
-    described : (p,) ndarray
+    described_parameters : (p,) ndarray
         Parameters exactly as in the description.
     unphysical_joints : tuple of str
         Joints whose body is not physical in the description.
-    typical : (b,) ndarray
+    typical_sizes : (b,) ndarray
         Typical sizes of the base parameters in a robot like this.
     """
 
@@ -314,10 +314,10 @@ class Reference:
         samples: Samples,
         shapes: Shapes | None = None,
     ) -> None:
-        model, count = unknowns.model, unknowns.bodies
-        bodies, changed_joints = physical_bodies(model)
+        model, count = unknowns.model, unknowns.body_parameter_count
+        bodies, changed_joints = regularize_bodies(model)
         bounds = shape_bounds(model, shapes or {})
-        bodies = move_within(bodies, bounds)
+        bodies = move_into_shapes(bodies, bounds)
         self.unphysical_joints = tuple(model.joint_names[i] for i in changed_joints)
         body_weights = np.ones((model.njoints, 10))
         body_weights[changed_joints] = WEAK_WEIGHT
@@ -344,10 +344,10 @@ class Reference:
         weights = np.full(values.shape, WEAK_WEIGHT)
         weights[:3][is_described] = 1.0
         self.values = np.concatenate([bodies.ravel(), values.ravel()])
-        self.of_joint = bounds.of_joint
+        self.bound_joints = bounds.bound_joints
         self.bounds = np.hstack([bounds.rows, np.zeros((len(bounds.rows), values.size))])
         self.weights = np.concatenate([body_weights.ravel(), weights.ravel()])
-        self.described = np.concatenate(
+        self.described_parameters = np.concatenate(
             [
                 np.ravel(model.inertial_parameters),
                 described_features.ravel(),
@@ -360,4 +360,4 @@ class Reference:
             Bodies(bodies).transforms,
         ).reshape(len(base), -1)
         feature_sizes = base.matrix[:, count:] * self.values[count:]
-        self.typical = np.sqrt((spread**2).sum(axis=1) + (feature_sizes**2).sum(axis=1))
+        self.typical_sizes = np.sqrt((spread**2).sum(axis=1) + (feature_sizes**2).sum(axis=1))

@@ -99,7 +99,7 @@ class Solution(NamedTuple):
         warnings += tuple(
             collapsed_masses(
                 unknowns.model,
-                fit.parameters[: unknowns.bodies].reshape(-1, 10),
+                fit.parameters[: unknowns.body_parameter_count].reshape(-1, 10),
                 subset.q,
                 subset.v,
                 subset.a,
@@ -121,7 +121,7 @@ class Solution(NamedTuple):
             stribeck_velocity=conditions.terms.stribeck,
             joints=self.joints,
             base=base,
-            friction_intervals=conditions.terms.intervals(
+            friction_intervals=conditions.terms.scale_intervals(
                 unknowns.model.velocity_names, log_half_width
             ),
             samples=self.samples,
@@ -136,7 +136,7 @@ class Solution(NamedTuple):
     def _smoothed_terms(self) -> FrictionTerms:
         """Return friction terms that are smooth where noise decides the sign of velocities."""
         conditions, noise = self.equations.conditions, self.samples.motion_noise
-        if noise is None or "friction" not in self.estimator.unknowns.chosen:
+        if noise is None or "friction" not in self.estimator.unknowns.chosen_features:
             return conditions.terms
         coupling, squares = self.estimator.unknowns.model.drives.coupling, noise[1] ** 2
         noise_speed = NOISE_LIMIT * np.sqrt(squares if coupling is None else coupling**2 @ squares)
@@ -231,13 +231,13 @@ def estimate_parameters(
         *_friction_form_warnings(terms),
     ]
     # columns of loads and of friction scales change with the estimate
-    has_new_equations = terms.has_load.any() or terms.free.any()
+    has_new_equations = terms.has_load.any() or terms.is_free.any()
     if not has_new_equations:
         sums = add_sums(
             sums, equations.with_rows(_row_indices(held_out_slices)).sums(progress_range=(0.4, 0.7))
         )
     equations = equations.with_rows(np.arange(len(samples), dtype=np.int32))
-    if terms.free.any():
+    if terms.is_free.any():
         fit = _refine_friction_scales(estimator, equations, fit)
     if has_new_equations:
         sums = equations.sums(progress_range=(0.4, 0.7))
@@ -341,7 +341,7 @@ def _join_recordings(model: Model, samples: Samples | Sequence[Samples]) -> Samp
 
 def _require_samples(unknowns: Unknowns, samples: Samples) -> None:
     """Raise a ValueError if there are too few samples, or no motion."""
-    min_count = max(100, 10 * int(unknowns.active.sum()) // max(unknowns.model.nv, 1))
+    min_count = max(100, 10 * int(unknowns.is_active.sum()) // max(unknowns.model.nv, 1))
     if len(samples) < min_count:
         period = np.median(np.diff(samples.time)) if len(samples) > 1 else 0.0
         raise ValueError(
@@ -419,7 +419,7 @@ def _held_out_results(
     estimator: Estimator, equations: TorqueEquations, rows: np.ndarray, parameters: Array
 ) -> tuple[JointResult, ...]:
     """Compare the described and the estimated model on samples that were held out."""
-    model, described = estimator.unknowns.model, estimator.reference.described
+    model, described = estimator.unknowns.model, estimator.reference.described_parameters
     squares, differences = np.zeros((2, 3, model.nv)), []
     for torques in equations.torques_and_residuals(rows, (described, parameters)):
         squares += sum_squares(torques)
@@ -443,14 +443,14 @@ def _base_estimate(
     # intervals of least squares hold for the physical estimate: the truth is physical, too, and
     # determined parameters depend little on the description
     half_width, after = quantile * deviation, base.matrix @ fit.parameters
-    size = estimator.reference.typical.copy()
-    is_feature = base.independent >= estimator.unknowns.bodies
+    size = estimator.reference.typical_sizes.copy()
+    is_feature = base.independent >= estimator.unknowns.body_parameter_count
     size[is_feature] = np.fmax(size, np.abs(value))[is_feature]
     return BaseEstimate(
         names=base.names,
         units=base.units,
         matrix=base.matrix,
-        before=base.matrix @ estimator.reference.described,
+        before=base.matrix @ estimator.reference.described_parameters,
         after=after,
         estimate=value,
         deviation=deviation,
@@ -467,11 +467,11 @@ def _clear_rounding_errors(unknowns: Unknowns, parameters: Array, samples: Sampl
     negligible_torque = 1e-6  # relative to the RMS torque of a motor
     body_rounding = 1e-14  # relative to the size of a body
     parameters, drives = parameters.copy(), unknowns.model.drives
-    bodies = parameters[: unknowns.bodies].reshape(-1, 10)
+    bodies = parameters[: unknowns.body_parameter_count].reshape(-1, 10)
     moment = bodies[:, [4, 6, 9]].sum(axis=1)
     size = np.stack([bodies[:, 0], np.sqrt(bodies[:, 0] * moment), moment], axis=1)
     bodies[np.abs(bodies) < body_rounding * np.repeat(size, [1, 3, 6], axis=1)] = 0.0
-    feature_values = parameters[unknowns.bodies :].reshape(len(unknowns.features), -1)
+    feature_values = parameters[unknowns.body_parameter_count :].reshape(len(unknowns.features), -1)
     torque, a, v = (
         np.sqrt(np.mean(x**2, axis=0))
         for x in (
@@ -487,7 +487,7 @@ def _clear_rounding_errors(unknowns: Unknowns, parameters: Array, samples: Sampl
 
 def _feature_values(unknowns: Unknowns, parameters: Array) -> dict[str, Array]:
     """Return the values of each feature, (nv,), by its name."""
-    rows = parameters[unknowns.bodies :].reshape(len(unknowns.features), -1)
+    rows = parameters[unknowns.body_parameter_count :].reshape(len(unknowns.features), -1)
     return dict(zip(unknowns.features, rows))
 
 
@@ -496,17 +496,17 @@ def _identified_model(
 ) -> Model:
     """Return a copy of the model with these parameters."""
     identified = copy.copy(unknowns.model)
-    identified.inertial_parameters = parameters[: unknowns.bodies].reshape(-1, 10)
+    identified.inertial_parameters = parameters[: unknowns.body_parameter_count].reshape(-1, 10)
     features = _feature_values(unknowns, parameters)
     for name in ("armature", "damping", "friction"):
-        if name in unknowns.chosen:
+        if name in unknowns.chosen_features:
             setattr(identified, name, features[name])
     drives, rotors = identified.drives, np.zeros(unknowns.model.nv)
-    if drives.coupling is not None and "armature" in unknowns.chosen:
+    if drives.coupling is not None and "armature" in unknowns.chosen_features:
         rotors = features["armature"]
         identified.armature = (drives.coupling**2).T @ rotors
-    if "friction" in unknowns.chosen:
-        drives = terms.apply(drives)
+    if "friction" in unknowns.chosen_features:
+        drives = terms.apply_to_drives(drives)
     identified.drives = drives.with_values(
         gain=drives.gain * constants,
         stribeck_velocity=np.where(features["stribeck"] == 0.0, np.inf, terms.stribeck),

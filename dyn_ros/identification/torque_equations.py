@@ -81,7 +81,9 @@ class TorqueEquations:
             has_single_coordinate(self._model),
             self._model.drives,
         )
-        self._has_friction = bool(unknowns.active[unknowns.bodies + self._model.nv :].any())
+        self._has_friction = bool(
+            unknowns.is_active[unknowns.body_parameter_count + self._model.nv :].any()
+        )
         self.change_friction()
         self.reversals = Reversals(
             self._drives.motor_velocity(samples.v),
@@ -102,7 +104,7 @@ class TorqueEquations:
         self.conditions = self.conditions._replace(terms=terms)
         if terms.distance.any():
             direction, self._direction_changes = friction_direction_changes(
-                terms.apply(self._drives), self.samples
+                terms.apply_to_drives(self._drives), self.samples
             )
             self.samples = dataclasses.replace(self.samples, direction=direction)
 
@@ -151,7 +153,7 @@ class TorqueEquations:
 
     def _load(self, samples: Samples) -> Array:
         """Return the torques that the gears transmit, by the latest estimate, (B, nv)."""
-        bodies, load = self._unknowns.bodies, self.conditions.terms.load
+        bodies, load = self._unknowns.body_parameter_count, self.conditions.terms.load
         self._load_model._packed_inertias[:] = load[:bodies].reshape(-1, 10)
         self._load_model.armature[:] = load[bodies:]
         torque = rnea(
@@ -178,7 +180,7 @@ class TorqueEquations:
         if not self.conditions.terms.has_load.any():
             return np.zeros(self._model.nv)
         samples = self.samples.take(self._spread_rows(REGRESSION_SAMPLES))
-        end = self._unknowns.bodies + self._model.nv
+        end = self._unknowns.body_parameter_count + self._model.nv
         before = self._load(samples)
         terms = self.conditions.terms._replace(load=parameters[:end].copy())
         self.conditions = self.conditions._replace(terms=terms)
@@ -201,7 +203,7 @@ class TorqueEquations:
 
     def torques(self, samples: Samples, parameters: Array) -> Array:
         """Return the modeled torques of the motors, (B, nv)."""
-        bodies = self._unknowns.bodies
+        bodies = self._unknowns.body_parameter_count
         self._inertias[:] = parameters[:bodies].reshape(-1, 10)
         feature_values = (
             parameters[bodies:].reshape(-1, self._model.nv) * self._has_single_coordinate
@@ -286,7 +288,7 @@ class TorqueEquations:
 
         The last m are derivatives by the logarithms of the free scales of friction.
         """
-        joints = np.nonzero(self.conditions.terms.free)[1]
+        joints = np.nonzero(self.conditions.terms.is_free)[1]
         scores, first = np.zeros((len(edges) - 1, len(parameters) + len(joints))), 0
         for _, samples in self._blocks():
             affected = np.flatnonzero(
@@ -333,9 +335,11 @@ class TorqueEquations:
     def _friction_changes(self, rows: np.ndarray, samples: Samples, parameters: Array) -> Array:
         """Return derivatives of motor torques by the logarithms of free friction scales, (B, m)."""
         terms, v = self.conditions.terms, self._drives.motor_velocity(samples.v)
-        feature_values = parameters[self._unknowns.bodies :].reshape(-1, self._model.nv)
-        changes = np.zeros((len(rows), *terms.free.shape))
-        if terms.free[:2].any():
+        feature_values = parameters[self._unknowns.body_parameter_count :].reshape(
+            -1, self._model.nv
+        )
+        changes = np.zeros((len(rows), *terms.is_free.shape))
+        if terms.is_free[:2].any():
             change = None if samples.direction is None else self._direction_changes[rows]
             columns = self._columns(samples, terms.direction_change(v, change))
             changes[:, 0] = changes[:, 1] = sum(
@@ -343,12 +347,12 @@ class TorqueEquations:
                 for n, (column, values) in enumerate(zip(columns, feature_values))
                 if FEATURES[n] in DIRECTED_FEATURES
             )
-        if terms.free[2].any():
+        if terms.is_free[2].any():
             n = FEATURES.index("stribeck")
             changes[:, 2] = (
                 self._columns(samples)[n] * feature_values[n] * 2.0 * (v / terms.stribeck) ** 2
             )
-        return changes[:, terms.free]
+        return changes[:, terms.is_free]
 
     def friction_sums(
         self, row_sets: Sequence[np.ndarray], parameters: Array, noise: Array
@@ -357,7 +361,7 @@ class TorqueEquations:
 
         These are products with the parameters, (n, p, m), and with each other, (n, m, m).
         """
-        joints, rows = np.nonzero(self.conditions.terms.free)[1], np.concatenate(row_sets)
+        joints, rows = np.nonzero(self.conditions.terms.is_free)[1], np.concatenate(row_sets)
         samples, ends = self.samples.take(rows), np.cumsum(list(map(len, row_sets)))[:-1]
         changes = self._friction_changes(rows, samples, parameters)
         weighted = changes * (self.weights(samples) / noise**2)[:, joints]

@@ -59,9 +59,9 @@ class Pass(NamedTuple):
         equations, outliers, count = part.sums(), 0, 0
         if estimator.huber is not None:
             excess, outliers, count = part.outlier_excess(self.parameters, fit.limit)
-            equations = equations.minus(excess)
+            equations = equations.subtract(excess)
         squares = np.zeros((2, 3, len(fit.limit)))
-        models = estimator.reference.described, fit.parameters
+        models = estimator.reference.described_parameters, fit.parameters
         for torques in part.torques_and_residuals(
             rows[:0] if is_in_first_estimate else rows, models
         ):

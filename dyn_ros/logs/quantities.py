@@ -109,7 +109,7 @@ def compute_quantities(
     of ``quantity_table``; raise a ValueError for others, or for settings of another robot.
     """
     settings = settings or QuantitySettings()
-    quantities = quantity_table.ordered_quantities(quantities)
+    quantities = quantity_table.order_quantities(quantities)
     table_rows = slice(leading_count, len(states.stamp) - trailing_count)
     recorded_v = states.v[table_rows]
     if VELOCITY_QUANTITIES & set(quantities):

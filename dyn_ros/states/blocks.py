@@ -104,11 +104,11 @@ class BlockCollector(Collector):
             count, message = map(int, self._arrays.faults[reason, : mem.FIRST_DETAIL])
             note = Note(count, int(self._arrays.log_time[message]), self._fault_text(reason))
             if reason == Reason.STAMP_JUMP:
-                self.resets = self.resets.plus(note) if self.resets else note
+                self.resets = self.resets.merge(note) if self.resets else note
                 continue
             label = REASONS[reason].label
             earlier_note = self.rejected.get(label)
-            self.rejected[label] = earlier_note.plus(note) if earlier_note else note
+            self.rejected[label] = earlier_note.merge(note) if earlier_note else note
 
 
 def _check_bounds(messages: Messages, list_count: int) -> None:

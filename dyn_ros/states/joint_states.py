@@ -144,7 +144,7 @@ class Note(NamedTuple):
     first: int  # log time of the first one [ns]
     example: str  # description of the first one
 
-    def plus(self, later: Note) -> Note:
+    def merge(self, later: Note) -> Note:
         """Return the note of both; the earlier example remains."""
         earlier = self if self.first <= later.first else later
         return earlier._replace(messages=self.messages + later.messages)

@@ -14,7 +14,7 @@ from identification.robots import load, truth
 
 import dyn_ros
 from dyn_ros.engine.algorithms.dynamics.friction import smooth_sign, smooth_sign_change
-from dyn_ros.identification.equation_sums import bordered_equations, bordered_inverse
+from dyn_ros.identification.equation_sums import border_equations, invert_bordered
 from dyn_ros.identification.friction_terms import (
     choose_terms,
     friction_direction_changes,
@@ -174,10 +174,10 @@ def test_inverse_of_bordered_normal_equations():
     H = H @ H.T + 10.0 * np.eye(7)
     cross, squares = rng.standard_normal((7, 3)), 20.0 * np.eye(3) + rng.random((3, 1))
     squares += squares.T
-    bordered = bordered_equations(H[None], cross[None], squares[None])[0]
+    bordered = border_equations(H[None], cross[None], squares[None])[0]
     np.testing.assert_allclose(bordered, bordered.T)
     np.testing.assert_allclose(
-        bordered_inverse(np.linalg.inv(H), bordered), np.linalg.inv(bordered), rtol=1e-9, atol=1e-12
+        invert_bordered(np.linalg.inv(H), bordered), np.linalg.inv(bordered), rtol=1e-9, atol=1e-12
     )
 
 

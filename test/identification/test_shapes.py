@@ -12,7 +12,7 @@ from identification.recordings import record, waves
 
 import dyn_ros
 from dyn_ros.check.hulls import Hull
-from dyn_ros.identification.link_hulls import move_within, shape_bounds
+from dyn_ros.identification.link_hulls import move_into_shapes, shape_bounds
 
 ARM = Path("dyn_ros/robots/arm7.urdf")
 
@@ -83,9 +83,9 @@ def test_bounds_hold_for_all_mass_within_the_shapes(model, shapes):
     wide = np.array(model.inertial_parameters)
     wide[3, [4, 6, 9]] += wide[3, 0]
     for bodies in (far, wide):
-        broken = bounds.of_joint[bounds.rows @ bodies.ravel() < 0.0]
+        broken = bounds.bound_joints[bounds.rows @ bodies.ravel() < 0.0]
         assert broken.size and (broken == 3).all()
-        moved = move_within(bodies, bounds)
+        moved = move_into_shapes(bodies, bounds)
         assert (bounds.rows @ moved.ravel() > 0.0).all()
         assert np.array_equal(np.delete(moved, 3, 0), np.delete(bodies, 3, 0))
         assert dyn_ros.is_physical(moved).all()
@@ -137,7 +137,7 @@ def test_a_tool_that_the_description_lacks_has_no_bounds(model, shapes):
         assert joint.after < 1.05 * sigma
     model = copy.copy(model)
     model.set_payload("box", "tool", 1.5, [0.0, 0.05, 0.2], 0.002 * np.eye(3))
-    assert 6 not in shape_bounds(model, shapes).of_joint
+    assert 6 not in shape_bounds(model, shapes).bound_joints
 
 
 def test_a_link_whose_mesh_is_missing_has_no_bounds(model):
@@ -146,5 +146,5 @@ def test_a_link_whose_mesh_is_missing_has_no_bounds(model):
     elbow = re.sub("<cylinder[^>]*>", '<mesh filename="package://none/elbow.stl"/>', elbow)
     shapes = dyn_ros.link_shapes(before + link + elbow + end + tail)
     assert "elbow_link" not in shapes and "forearm_link" in shapes
-    assert sorted({*shape_bounds(model, shapes).of_joint}) == [0, 1, 3, 4, 5, 6]
+    assert sorted({*shape_bounds(model, shapes).bound_joints}) == [0, 1, 3, 4, 5, 6]
     assert not len(shape_bounds(model, {}).rows)

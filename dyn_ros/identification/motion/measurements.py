@@ -97,7 +97,7 @@ def _isolated_rows(x: Array, rows: NDArray[np.int_], min_jump: float) -> NDArray
     return isolated
 
 
-def checked_contacts(
+def make_contact_mask(
     model: Model, contacts: Sequence[str], in_contact: ArrayLike | None
 ) -> NDArray[np.bool_] | None:
     """Return a mask (B, contacts) of the frames in contact, or None if it is not given.

@@ -45,7 +45,7 @@ def prepare_recording(
     ``raw`` has q, v, a, tau and f_ext, a row for each time stamp, or None if unknown; q and tau are
     always known. The arrays are changed in place.
     """
-    contact_mask = measurements.checked_contacts(model, contacts, in_contact)
+    contact_mask = measurements.make_contact_mask(model, contacts, in_contact)
     times = measurements.copy_stamps(time)
     rows = uncorrupted_rows(times, raw)
     measurements.check_measurements(model, times, raw, contact_mask, rows)

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 
 @contextlib.contextmanager
-def whole_file(path: Path) -> Iterator[BinaryIO]:
+def write_whole_file(path: Path) -> Iterator[BinaryIO]:
     """Open a file to write that appears under its name once it is complete and on the disk.
 
     Until then it is named ``.NAME.xxxxxxxx.tmp``, which readers of a folder ignore. After an error

@@ -21,7 +21,7 @@ from ... import __version__
 from ...cdr.definition import parse_definition
 from ...cdr.template import Template
 from ...engine.kernel.types import Array
-from .atomic import whole_file
+from .atomic import write_whole_file
 from .quantity_table import AXES, INERTIA, Table
 
 JOINT_STATE, ODOMETRY, CENTROIDAL, NUMBER = (
@@ -78,7 +78,7 @@ def write_mcap(table: Table, path: str | Path) -> None:
     With the quantity "state", it also contains the joint states, and the odometry of a base that
     moves.
     """
-    with whole_file(Path(path)) as file:
+    with write_whole_file(Path(path)) as file:
         _write_messages(table, file)
 
 
@@ -285,7 +285,7 @@ class _BagFile(NamedTuple):
 def write_metadata(folder: str | Path) -> None:
     """Write the metadata.yaml that makes the MCAP files of a folder one bag of rosbag2."""
     files = [_read_bag_file(path) for path in sorted(Path(folder).glob("*.mcap"))]
-    with whole_file(Path(folder) / "metadata.yaml") as metadata:
+    with write_whole_file(Path(folder) / "metadata.yaml") as metadata:
         metadata.write(_format_metadata([file for file in files if file.topics]).encode())
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import __version__
-from .atomic import whole_file
+from .atomic import write_whole_file
 from .quantity_table import Table
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def write_parquet(table: Table, path: str | Path) -> None:
     arrow_table = to_arrow(table)
     from pyarrow import parquet
 
-    with whole_file(Path(path)) as file:
+    with write_whole_file(Path(path)) as file:
         parquet.write_table(
             arrow_table,
             file,

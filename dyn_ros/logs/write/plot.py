@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...engine.kernel.types import Array
-from .atomic import whole_file
+from .atomic import write_whole_file
 from .curves import Curves, DecimatedCurve, RecordingSpan, read_curves
 
 SUFFIXES = ".png", ".html"
@@ -118,7 +118,7 @@ def plot_recordings(files: Mapping[str, Sequence[Path]], path: str | Path) -> No
     is_picture = target.suffix.lower() == ".png"
     curves = _read_curves(files, is_picture)
     content = _make_picture(curves) if is_picture else _make_page(curves)
-    with whole_file(target) as file:
+    with write_whole_file(target) as file:
         file.write(content)
 
 

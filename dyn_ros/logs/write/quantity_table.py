@@ -54,7 +54,7 @@ class Table:
         Frame of messages with efforts, and fixed frame of messages with positions in the world.
     base : str
         "floating" or "planar" if the base moves and is selected; otherwise empty.
-    contacts : list of Contact
+    contacts : list of ContactInterval
         Contacts in these states; empty unless they were computed.
     """
 
@@ -80,7 +80,7 @@ class Table:
         )
 
 
-def ordered_quantities(names: Iterable[str]) -> tuple[str, ...]:
+def order_quantities(names: Iterable[str]) -> tuple[str, ...]:
     """Return the named quantities in the order of their columns, each once.
 
     Raise a ValueError if there are none, or for a name that is not a quantity.

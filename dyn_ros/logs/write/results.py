@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from ...recordings.formats import SUFFIXES
-from .atomic import whole_file
+from .atomic import write_whole_file
 
 _MANIFEST, _REPORTS, _LOCK = "_manifest.json", "_parts.jsonl", "_lock"
 _RESULT_FILE = re.compile(r"part-\d{6,}\.\w+|metadata\.yaml|_manifest\.json|_parts\.jsonl")
@@ -82,7 +82,7 @@ class ResultFolder:
         for file in self._files_that_match(_RESULT_FILE):
             file.unlink()
         manifest = {"source": self.recording._asdict(), "options": self.options}
-        with whole_file(self.path / _MANIFEST) as manifest_file:
+        with write_whole_file(self.path / _MANIFEST) as manifest_file:
             manifest_file.write(json.dumps(manifest, indent=2).encode() + b"\n")
         return {}
 
@@ -121,6 +121,7 @@ class ResultFolder:
 
 
 def _format_option(value: Any) -> str:
+    """Return the value of an option for a message."""
     return "not given" if value is None else json.dumps(value)
 
 

@@ -153,6 +153,7 @@ def make_source(
     subsets: dict[frozenset[int], Channels] = {}  # shared by spans, to save memory
 
     def make_span(group: list[Chunk]) -> Span:
+        """Return the span of chunks; its place is their channels, then the place of each."""
         numbers = frozenset(number for chunk in group for number in chunk.counts)
         if not all(chunk.counts for chunk in group):
             numbers = frozenset(number for number, *_ in channels)
@@ -215,6 +216,7 @@ def chunk_format(scan: Callable[[Path], Source], entry: Entry, read_records: Chu
     """Return the format of files of chunks, from functions that scan a file and read a chunk."""
 
     def load_messages(path: Path, places: tuple[Any, ...], codes: dict[int, int]) -> Raw:
+        """Return the messages of channels with codes, in the chunks at these places."""
         contents, indices, problems, size = [], [], [], 0
         with open(path, "rb") as file:
             for place in places:

@@ -16,7 +16,7 @@ _ROS1_MESSAGE, _ROS1_CONNECTION = 2, 7
 
 
 @kernel
-def code_of(channels, count, number):
+def find_code(channels, count, number):
     """Return the code of a channel by its number, or -1; the number itself if count is negative."""
     if count < 0:
         return number
@@ -47,7 +47,7 @@ def index_mcap(content, size, channels, count, index, sizes):
         if opcode == 0:  # no record has this type
             break
         if opcode == _MCAP_MESSAGE and length >= 22:
-            code = code_of(channels, count, load16(content, start))
+            code = find_code(channels, count, load16(content, start))
             if code >= 0:
                 write_row(index, n, code, load64(content, start + 6), start + 22, length - 22)
                 n = n + 1
@@ -66,7 +66,7 @@ _LETTER_O, _LETTER_C, _LETTER_T, _EQUALS_SIGN = map(ord, "oct=")
 
 
 @kernel
-def ros1_fields(content, field, end):
+def read_ros1_header(content, field, end):
     """Return type (or 0), number of the connection and log time (or -1) of a record header."""
     opcode, number, time = 0, -1, -1
     while field + 4 <= end:
@@ -106,11 +106,11 @@ def index_ros1(content, size, channels, count, index, sizes):
         start = position + 8 + header
         if length > size - start:
             break
-        opcode, number, time = ros1_fields(content, position + 4, start - 4)
+        opcode, number, time = read_ros1_header(content, position + 4, start - 4)
         if opcode == 0:
             break
         if opcode == _ROS1_MESSAGE and number >= 0:
-            code = code_of(channels, count, number)
+            code = find_code(channels, count, number)
             if code >= 0:
                 write_row(index, n, code, time, start, length)
                 n = n + 1

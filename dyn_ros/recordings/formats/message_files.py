@@ -38,6 +38,7 @@ def message_format(
     """
 
     def scan_file(path: Path) -> Source:
+        """Find topics and spans of a file, also if it is compressed."""
         plain, damage = decompressed_file(path)
         scanned = scan(plain)
         return replace(scanned, damage="; ".join(filter(None, (damage, scanned.damage))))
@@ -48,6 +49,7 @@ def message_format(
         topics: Collection[str],
         code_of: Callable[[str, str, str], int | None],
     ) -> Raw:
+        """Return the messages of topics for whose channels ``code_of`` returns a code."""
         channels, *places = place
         codes = {
             number: code
@@ -61,9 +63,11 @@ def message_format(
     def read_messages(
         path: Path, place: tuple[Any, ...], topics: Collection[str], decoder: Decoder
     ) -> Messages:
+        """Read joint states and odometry; see `Format`."""
         return decoder.decode(load_span(path, place, topics, decoder.channel_code))
 
     def read_text(path: Path, place: tuple[Any, ...], topics: Collection[str]) -> str | None:
+        """Return the first text of a span, or None."""
         return _first_text(
             load_span(
                 path,

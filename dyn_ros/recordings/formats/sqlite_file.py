@@ -165,6 +165,7 @@ def _limit_steps(connection: sqlite3.Connection, rows: int) -> None:
     remaining_checks = 10 + rows * _MAX_STEPS_PER_ROW // _STEPS_PER_CHECK
 
     def is_too_long() -> bool:
+        """Return True, which interrupts the statement, if no check remains."""
         nonlocal remaining_checks
         remaining_checks -= 1
         return remaining_checks < 0
@@ -223,6 +224,7 @@ def load_messages(path: Path, places: tuple[Any, ...], codes: dict[int, int]) ->
     problem = ""
 
     def add_rows(block: list[tuple[int, int, bytes]]) -> None:
+        """Add rows of requested channels: topic, log time and content."""
         rows = [row for row in block if row[0] in codes]
         indices.append(
             np.array(

@@ -427,6 +427,7 @@ def _join_messages(
     order = np.argsort(rows, kind="stable")
 
     def repeat_in_order(values: list[int]) -> NDArray[np.int32]:
+        """Return the value of each message's topic."""
         lengths = [len(topic.rows) for topic in topics]
         return np.repeat(np.array(values, np.int32), lengths)[order]
 

@@ -63,7 +63,7 @@ class Columns:
             for k, name in enumerate(group)
             if name is not None
         ]
-        self._reader.fill([name for name, _ in places], [values for _, values in places])
+        self._reader.fill_arrays([name for name, _ in places], [values for _, values in places])
         return arrays
 
     def find_time_name(self, names: Sequence[str] = tables.TIMES) -> str:

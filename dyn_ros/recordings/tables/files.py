@@ -227,7 +227,7 @@ class CsvFile:
     def __len__(self) -> int:
         return self._row_count
 
-    def fill(self, names: Sequence[str], into: Sequence[Array]) -> None:
+    def fill_arrays(self, names: Sequence[str], arrays: Sequence[Array]) -> None:
         """Read whole columns into arrays; raise a ValueError for other values than numbers."""
         lines, start = self._data_lines(), 0
         indices = [self.names.index(name) for name in names]
@@ -248,7 +248,7 @@ class CsvFile:
                     f"{str(self._path)!r}: expected numbers in the columns "
                     f"{list_names(names)}, after row {start} of data: {error}"
                 ) from None
-            for values, column in zip(into, block.T):
+            for values, column in zip(arrays, block.T):
                 values[start : start + len(column)] = column
             start += len(block)
 
@@ -293,27 +293,29 @@ class CsvFile:
             block = block.decode("ascii", "replace").encode("ascii", "replace")
         skipped_sizes: list[int] = []  # cells per line
 
-        def skip(row: Any) -> str:
+        def skip_row(row: Any) -> str:
+            """Note the cells of a row with another number of them, and skip it."""
             skipped_sizes.append(row.actual_columns)
             return "skip"
 
-        def convert(types: dict[str, Any]) -> Any:
+        def read_as(types: dict[str, Any]) -> Any:
+            """Return the block as a table of pyarrow; raise if a cell is not of its type."""
             skipped_sizes.clear()
             return arrow.csv.read_csv(
                 io.BytesIO(block),
                 arrow.csv.ReadOptions(
                     use_threads=False, column_names=self.names, block_size=len(block)
                 ),
-                arrow.csv.ParseOptions(invalid_row_handler=skip),
+                arrow.csv.ParseOptions(invalid_row_handler=skip_row),
                 arrow.csv.ConvertOptions(include_columns=columns, column_types=types),
             )
 
         types = {name: arrow.int64() if name == STAMP else arrow.float64() for name in columns}
         problems: list[str] = []
         try:
-            table = convert(types)
+            table = read_as(types)
         except arrow.ArrowInvalid:
-            texts = convert(dict.fromkeys(columns, arrow.string()))
+            texts = read_as(dict.fromkeys(columns, arrow.string()))
             table = _parse_cells(arrow, texts, types, problems)
         if skipped_sizes:
             problems.append(
@@ -370,9 +372,9 @@ class ParquetFile:
     def __len__(self) -> int:
         return int(self._file.metadata.num_rows)
 
-    def fill(self, names: Sequence[str], into: Sequence[Array]) -> None:
+    def fill_arrays(self, names: Sequence[str], arrays: Sequence[Array]) -> None:
         """Read whole columns, one after the other to save memory."""
-        for name, values in zip(names, into):
+        for name, values in zip(names, arrays):
             start = 0
             for batch in self._file.iter_batches(_MAX_ROWS, columns=[name], use_threads=False):
                 column = batch.column(0)
@@ -439,9 +441,9 @@ class MemoryTable:
     def __len__(self) -> int:
         return len(next(iter(self._columns.values()))) if self._columns else 0
 
-    def fill(self, names: Sequence[str], into: Sequence[Array]) -> None:
+    def fill_arrays(self, names: Sequence[str], arrays: Sequence[Array]) -> None:
         """Copy columns into arrays; raise a ValueError for other values than numbers."""
-        for name, values in zip(names, into):
+        for name, values in zip(names, arrays):
             column = self._columns[name]
             if column.dtype.kind not in "fiub":
                 raise ValueError(
