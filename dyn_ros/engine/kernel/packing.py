@@ -68,6 +68,8 @@ INERTIA_ROW = 10
 
 
 def make_size_reader(index: int) -> Callable[..., Any]:
+    """Return a kernel that reads an integer of the header."""
+
     @kernel
     def size_of_model(r):
         return constant(r.ints, index)
@@ -143,6 +145,8 @@ def velocity_end(r, k):
 
 
 def make_joint_reader(index: int) -> Callable[..., Any]:
+    """Return a kernel that reads an integer of joint i."""
+
     @kernel
     def integer_of_joint(r, i):
         return constant(r.ints, TREE + TREE_ROW * i + index)
@@ -279,6 +283,8 @@ def frame_inertia(r, f):
 
 
 def make_frame_reader(row: int) -> Callable[..., Any]:
+    """Return a kernel that reads an integer of frame f."""
+
     @kernel
     def integer_of_frame(r, f):
         return constant(r.ints, constant(r.ints, FRAME_LIST) + row * nframes(r) + f)

@@ -257,6 +257,7 @@ def _expected_shape(name: str, shape: tuple[Any, ...]) -> str:
 
 
 def _require_unit_quaternions(model: Any, name: str, array: Array) -> None:
+    """Raise a ValueError if a quaternion in configurations (..., nq) is not normalized."""
     for k in model._unit_quaternions:
         x, y, z, w = np.moveaxis(array[..., k : k + 4], -1, 0)
         with np.errstate(over="ignore"):

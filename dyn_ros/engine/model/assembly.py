@@ -98,6 +98,7 @@ class Connection:
                 )
 
     def _check_kind(self, appendage: PhysicalConstants) -> None:
+        """Raise a ValueError if no joint of this kind can connect the appendage."""
         if self.joint not in KINDS:
             raise ValueError(
                 f"joint: expected None or one of {join_names(KINDS, write=repr)}, got "
@@ -139,6 +140,7 @@ class Connection:
         )
 
     def _unit_axis(self) -> Array:
+        """Return the axis of the joint, of length 1; raise a ValueError without one."""
         if self.joint not in ONE_DOF:
             return np.array([0.0, 0.0, 1.0] if self.joint == "planar" else [1.0, 0.0, 0.0])
         if self.axis is None:
@@ -151,6 +153,7 @@ class Connection:
         return unit_axis(axis)
 
     def _position_limits(self) -> tuple[float, float]:
+        """Return lower and upper position, infinite by default; raise a ValueError if not valid."""
         lower = -np.inf if self.lower is None else _checked_number("lower", self.lower)
         upper = np.inf if self.upper is None else _checked_number("upper", self.upper)
         if lower > upper:
@@ -164,6 +167,7 @@ class Connection:
         return lower, upper
 
     def _limit(self, argument: str) -> float:
+        """Return the limit in an attribute, infinite by default; raise a ValueError if negative."""
         value = getattr(self, argument)
         if value is None:
             return np.inf
@@ -184,6 +188,7 @@ def _checked_number(argument: str, value: Any) -> float:
 
 
 def _has_root_joint(tree: Tree) -> bool:
+    """Return True if a joint connects the root link to the world."""
     return tree.frames[0].kind != "body"
 
 
@@ -386,6 +391,7 @@ def _renumber_robot(
     act = SE3.from_homogeneous(X).act
 
     def placed(parent: int, placement: Array) -> Array:
+        """Return a placement in its parent, or in the carrier for children of the root."""
         return X @ placement if parent < 0 else placement
 
     new_joints = tuple(
@@ -429,6 +435,7 @@ def _combined_warnings(tree: Tree, appendage: Tree) -> list[str]:
 
 
 def _warnings_without_massless(tree: Tree) -> list[str]:
+    """Return the warnings of a robot except those of joints without inertia."""
     massless: list[str] = []
     warn_massless(tree.joints, massless)
     return [text for text in tree.warnings if text not in massless]

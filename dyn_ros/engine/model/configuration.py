@@ -80,16 +80,19 @@ def _rotate_in_plane(angle: Array, xy: Array) -> Array:
 
 
 def normalize_quaternion(quaternion: Array) -> Array:
+    """Return unit quaternions (..., 4)."""
     return quaternion / np.linalg.norm(quaternion, axis=-1, keepdims=True)
 
 
 def _integrate_floating(q: Array, v: Array) -> Array:
+    """Return the configuration after the velocity v for one unit of time, (..., 7)."""
     p, turn = lie.se3_exp(v)
     rotation = normalize_quaternion(lie.quaternion_product(q[..., 3:], turn))
     return np.concatenate([q[..., :3] + lie.rotate(q[..., 3:], p), rotation], -1)
 
 
 def _difference_floating(q0: Array, q1: Array) -> Array:
+    """Return the velocity that moves q0 to q1 in one unit of time, (..., 6)."""
     inverse_rotation = lie.conjugate(q0[..., 3:])
     return lie.se3_log(
         lie.rotate(inverse_rotation, q1[..., :3] - q0[..., :3]),
@@ -98,6 +101,7 @@ def _difference_floating(q0: Array, q1: Array) -> Array:
 
 
 def _integrate_planar(q: Array, v: Array) -> Array:
+    """Return the configuration after the velocity v for one unit of time, (..., 3)."""
     p, _ = lie.se3_exp(GROUPS["planar"].twist(v))
     return np.concatenate(
         [q[..., :2] + _rotate_in_plane(q[..., 2], p[..., :2]), q[..., 2:] + v[..., 2:]], -1
@@ -105,6 +109,7 @@ def _integrate_planar(q: Array, v: Array) -> Array:
 
 
 def _difference_planar(q0: Array, q1: Array) -> Array:
+    """Return the velocity that moves q0 to q1 in one unit of time, (..., 3)."""
     p = _rotate_in_plane(-q0[..., 2], q1[..., :2] - q0[..., :2])
     half_angle = 0.5 * (q1[..., 2:] - q0[..., 2:])
     zero = np.zeros_like(half_angle)
@@ -116,10 +121,12 @@ def _difference_planar(q0: Array, q1: Array) -> Array:
 
 
 def _integrate_spherical(q: Array, v: Array) -> Array:
+    """Return the quaternions after the velocity v for one unit of time, (..., 4)."""
     return normalize_quaternion(lie.quaternion_product(q, lie.quaternion_exp(v)))
 
 
 def _difference_spherical(q0: Array, q1: Array) -> Array:
+    """Return the angular velocity that moves q0 to q1 in one unit of time, (..., 3)."""
     return lie.quaternion_log(lie.quaternion_product(lie.conjugate(q0), q1))
 
 

@@ -221,6 +221,7 @@ class Drives:
 
 @lru_cache(maxsize=16)
 def _has_own_friction(drives: Drives) -> bool:
+    """Return True if drives have friction that damping and friction of a model do not express."""
     return drives.coupling is not None or any(
         getattr(drives, name).any()
         for name in (
@@ -242,6 +243,7 @@ def with_torque_efforts(model: Any) -> Any:
 
 
 def _checked_array(name: str, value: Any, nv: int) -> Any:
+    """Return a value of drives, (nv,); raise a ValueError if it is not valid."""
     kind = bool if name in _FLAG_DEFAULTS else float
     try:
         array = np.array(np.broadcast_to(np.asarray(value, kind), (nv,)))
@@ -261,6 +263,7 @@ def _checked_array(name: str, value: Any, nv: int) -> Any:
 
 
 def _checked_coupling(value: Any, nv: int) -> Array:
+    """Return a coupling, (nv, nv), of full rank; raise a ValueError otherwise."""
     matrix = finite_array("coupling", value, (nv, nv))
     sizes = np.linalg.svd(matrix, compute_uv=False)
     if nv and not sizes[-1] > _MIN_SINGULAR_VALUE * sizes[0]:

@@ -49,6 +49,7 @@ class AssignedInertia(Inertia):
         return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
 
     def _about(self, origin: Sequence[float]) -> al.Inertia:
+        """Return the inertia of kernels about a point ``origin``."""
         return al.inertia_moved(al.scale(-1.0, origin), self._tuple)
 
     def dynamic_parameters(self) -> Array:
@@ -62,6 +63,7 @@ class AssignedInertia(Inertia):
     __radd__ = __add__
 
     def _placed(self, X: al.SE3) -> AssignedInertia:
+        """Return the inertia, given in a frame at X, in the frame in which X is placed."""
         m, h, S = self._tuple
         turned = al.Inertia(m, al.rotate(X.rotation, h), al.rotate_symmetric(X.rotation, S))
         return self._of(al.inertia_moved(X.translation, turned))

@@ -44,6 +44,7 @@ def to_nanoseconds(value: Moment, start: int, name: str = "time") -> int:
 
 
 def _nanoseconds(value: Moment, start: int) -> int | None:
+    """Convert a moment to nanoseconds since the epoch; None if it is not one."""
     if isinstance(value, datetime.datetime):
         return _nanoseconds_of_date(value)
     text = str(value).strip()
@@ -69,6 +70,7 @@ def _nanoseconds_of_seconds(text: str) -> int | None:
 
 
 def _nanoseconds_of_date(date: datetime.datetime) -> int:
+    """Convert a date to nanoseconds since the epoch; it is in UTC without a time zone."""
     if date.tzinfo is None:
         date = date.replace(tzinfo=datetime.timezone.utc)
     since_epoch = date - datetime.datetime.fromtimestamp(0, datetime.timezone.utc)

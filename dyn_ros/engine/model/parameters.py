@@ -60,6 +60,7 @@ def pseudo_inertia(parameters: ArrayLike) -> Array:
 
 
 def _pseudo_inertia(parameters: Array) -> Array:
+    """Return pseudo-inertias (..., 4, 4) of parameters (..., 10)."""
     m, hx, hy, hz, xx, xy, yy, xz, yz, zz = np.moveaxis(parameters, -1, 0)
     rows = [
         [0.5 * (yy + zz - xx), -xy, -xz, hx],
@@ -106,6 +107,7 @@ def from_pseudo_inertia(matrix: ArrayLike) -> Array:
 
 
 def _from_pseudo_inertia(P: Array) -> Array:
+    """Return parameters (..., 10) of pseudo-inertias (..., 4, 4)."""
     xx, yy, zz = P[..., 0, 0], P[..., 1, 1], P[..., 2, 2]
     return np.stack(
         [

@@ -276,6 +276,7 @@ class PhysicalConstants(Structure):
         self._recompute(changed_joints, changed_links)
 
     def _payload_inertias(self, joint: int) -> list[Inertia]:
+        """Return the inertias of the payloads that a joint moves; -1: the fixed base."""
         return [payload.inertia for payload in self._payloads.values() if payload.joint == joint]
 
     def _body_inertia(self, joint: int) -> Inertia:

@@ -298,6 +298,7 @@ class Structure:
 
 
 def _index_of_name(element_kind: str, name: str, names: tuple[str, ...]) -> int:
+    """Return the index of a name; raise a ValueError that lists the names."""
     try:
         return names.index(name)
     except ValueError:

@@ -65,6 +65,7 @@ def _inverse_placement(X: Array) -> Array:
 
 
 def _moved_inertia(X: Array, inertia: Inertia) -> Inertia:
+    """Return an inertia, given in a frame at X, in the frame in which X is placed."""
     return SE3.from_homogeneous(X).act(inertia)
 
 
@@ -175,6 +176,7 @@ def _find_carriers(joints: Sequence[Joint], motions: Mapping[int, Array]) -> lis
 
 
 def _joint_in_reduced(joint: Joint, carriers: Sequence[Carrier], inertia: Inertia) -> Joint:
+    """Return a joint as a child of its carrier in the reduced robot, with another inertia."""
     parent, X = carriers[joint.parent]
     mimic = joint.mimic and replace(joint.mimic, joint=carriers[joint.mimic.joint][0])
     return replace(
@@ -183,12 +185,14 @@ def _joint_in_reduced(joint: Joint, carriers: Sequence[Carrier], inertia: Inerti
 
 
 def _frame_in_reduced(frame: Frame, carriers: Sequence[Carrier], motions: Collection[int]) -> Frame:
+    """Return a frame in the reduced robot; frames of locked joints become fixed joints."""
     parent, X = carriers[frame.parent]
     kind = "fixed_joint" if frame.kind == "joint" and frame.parent in motions else frame.kind
     return replace(frame, kind=kind, parent=parent, placement=X @ frame.placement)
 
 
 def _payload_in_reduced(payload: Payload, carriers: Sequence[Carrier]) -> Payload:
+    """Return a payload as carried by a joint of the reduced robot."""
     joint, X = carriers[payload.joint]
     return Payload(joint, _moved_inertia(X, payload.inertia), payload.frame)
 
@@ -288,10 +292,12 @@ class _ChainBuilder:
         return _inverse_placement(self._frames[parent].placement) @ X
 
     def _append_joint(self, joint: Joint, X: Array, axis: Array) -> None:
+        """Append a joint to the end of the chain."""
         self._joints.append(replace(joint, parent=len(self._joints) - 1, placement=X, axis=axis))
         self._link_placement = np.eye(4)
 
     def _append_link(self, index: int) -> None:
+        """Append the link of a frame to the end of the chain."""
         self._links.append(index)
         self._append_frame(index)
 
@@ -317,6 +323,7 @@ class _ChainBuilder:
         return index, placement @ _inverse_placement(self._frames[link].placement)
 
     def _append_frame(self, index: int) -> None:
+        """Append a frame of the end of the chain."""
         frame = self._frames[index]
         self._chain_frames.append(
             Frame(

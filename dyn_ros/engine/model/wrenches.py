@@ -126,4 +126,5 @@ def _axes_and_point(
 
 
 def _rotated_vector(R: Array, x: Array) -> Array:
+    """Return R x for batches of matrices (..., 3, 3) and vectors (..., 3)."""
     return (R @ x[..., None])[..., 0]

@@ -96,6 +96,7 @@ def write_urdf(xml: Text, model: Model, *, payloads: bool = False) -> Text:
 
 
 def _written_text(xml: str, model: Model, payloads: bool) -> str:
+    """Return the URDF text with the inertias and losses of a model."""
     root = parse_elements(xml)
     robot = read_values(root, [])
     check_one_tree(robot)
@@ -110,12 +111,14 @@ def _written_text(xml: str, model: Model, payloads: bool) -> str:
 
 
 def _elements_by_name(root: Element, tag: str) -> dict[str | None, Element]:
+    """Return the children of the root with a tag, by name."""
     return {element.get("name"): element for element in children(root, tag)}
 
 
 def _write_links(
     editor: Editor, root: Element, robot: urdf.Robot, model: Model, payloads: bool
 ) -> None:
+    """Write the inertias of links, and of bodies that have changed, to their elements."""
     elements = _elements_by_name(root, "link")
     links = {link.name: link for link in robot.links}
     child_links = {joint.child for joint in robot.joints if joint.type != "fixed"}
@@ -275,6 +278,7 @@ def _upper_factor(body: Array) -> Array:
 
 
 def _is_expressible(parameters: Array) -> bool:
+    """Return True if a center of mass exists: the mass is positive, or all is zero."""
     return bool(parameters[0] > 0.0 or (parameters[0] == 0.0 and not parameters[1:4].any()))
 
 
@@ -324,6 +328,7 @@ def _write_inertial(
 
 
 def _write_origin(editor: Editor, inertial: Element, com: Array) -> None:
+    """Write the center of mass to the origin of an <inertial>; insert it if necessary."""
     origin = child(inertial, "origin")
     if origin is not None:
         _set_numbers(editor, origin, {"xyz": com}, np.abs(com).max())
@@ -332,6 +337,7 @@ def _write_origin(editor: Editor, inertial: Element, com: Array) -> None:
 
 
 def _moment_attributes(matrix: Array, size: float) -> dict[str, str]:
+    """Return the attributes of <inertia>, with the digits that ``size`` requires."""
     return {
         name: _text_of_number(value, size)
         for name, value in zip(_MOMENT_ATTRIBUTES, matrix[_MOMENT_ENTRIES])
@@ -342,6 +348,7 @@ def _moment_attributes(matrix: Array, size: float) -> dict[str, str]:
 
 
 def _write_losses(editor: Editor, root: Element, robot: urdf.Robot, model: Model) -> None:
+    """Write damping and friction of joints to their <dynamics>."""
     elements = _elements_by_name(root, "joint")
     joints = {joint.name: joint for joint in robot.joints}
     followers = _find_followers(robot, model)
@@ -405,6 +412,7 @@ def _write_driven(
 
 
 def _loss_of_joint(joint: urdf.Joint, attribute: str) -> float:
+    """Return damping or friction of a joint in the description, 0 by default."""
     return 0.0 if joint.dynamics is None else getattr(joint.dynamics, attribute)
 
 

@@ -102,6 +102,7 @@ def _relative_steps(v: Array, dt: Array, distance: Array) -> Array:
 
 
 def _smooth_directions(values: Array, share: Array, before: Array) -> Array:
+    """Return the low pass of values (B, n); ``share`` (B, n) is the part that each step covers."""
     values, share = np.ascontiguousarray(values), np.ascontiguousarray(share)
     smooth, (count, n) = np.empty(values.shape), values.shape
     load_function(LOW_PASS)(values, count, n, share, n, 1, before.copy(), smooth)

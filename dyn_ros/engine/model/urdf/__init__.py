@@ -91,6 +91,7 @@ def read_urdf(
 
 
 def _check_choice(argument: str, value: object, choices: tuple[Any, ...]) -> None:
+    """Raise a ValueError if a value is not among the choices."""
     if value not in choices:
         raise ValueError(
             f"{argument} is {value!r}; expected one of {join_names(choices, write=repr)}"
@@ -100,6 +101,7 @@ def _check_choice(argument: str, value: object, choices: tuple[Any, ...]) -> Non
 def _make_tree(
     robot: Robot, root: str, root_joint: str | None, mimic: str, warnings: list[str]
 ) -> Tree:
+    """Return the tree of a robot; append to the warnings."""
     links = {link.name: link_inertia(link, warnings) for link in robot.links}
     moving, carriers, frames = traverse_tree(robot, root, root_joint, links)
     *inertias, base_inertia = lump_inertias(robot.links, carriers, len(moving), links)

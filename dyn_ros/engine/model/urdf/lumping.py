@@ -160,6 +160,7 @@ def _moment_about_axis(inertia: Inertia, axis: Array) -> float:
 
 
 def _missing_inertia(joint: Joint) -> str:
+    """Return what a joint without inertia lacks, for a message."""
     if joint.kind == "prismatic" or joint.inertia.mass == 0.0:
         return "mass"
     return "inertia about its axis" if joint.kind in ONE_DOF else "rotational inertia"

@@ -66,6 +66,7 @@ def traverse_tree(
 
 
 def _depth_first(robot: urdf.Robot, root: str) -> Iterator[urdf.Joint]:
+    """Yield the joints from the root on, depth first, children by name."""
     children: dict[str, list[urdf.Joint]] = {link.name: [] for link in robot.links}
     for joint in sorted(robot.joints, key=lambda joint: joint.name, reverse=True):
         children[joint.parent].append(joint)
@@ -103,6 +104,7 @@ def make_joint(
 
 
 def _unit_axis(joint: urdf.Joint, warnings: list[str]) -> Array:
+    """Return the axis of a joint, of length 1; append to the warnings if another one is ignored."""
     axis = np.array([1.0, 0.0, 0.0] if joint.axis is None else joint.axis)
     if joint.type == "floating":
         return np.array([1.0, 0.0, 0.0])
@@ -156,6 +158,7 @@ def _joint_limits(joint: urdf.Joint, warnings: list[str]) -> tuple[float, float,
 
 
 def _damping_and_friction(joint: urdf.Joint, warnings: list[str]) -> tuple[float, float]:
+    """Return damping and friction of a joint; append to the warnings if they are ignored."""
     dynamics = joint.dynamics
     if dynamics is None:
         return 0.0, 0.0

@@ -118,6 +118,7 @@ def encoding_of(data: bytes) -> str:
 
 
 def _decode(data: bytes) -> str:
+    """Decode a description; raise a UrdfError if its encoding is unknown or wrong."""
     encoding = encoding_of(data)
     try:
         if codecs.lookup(encoding).name.replace("_", "-") in _PYTHON_ENCODINGS:

@@ -34,6 +34,7 @@ def check_one_tree(robot: urdf.Robot) -> str:
 
 
 def _records_by_name(records: Iterable[Any], element_kind: str) -> dict[str, Any]:
+    """Return records by name; raise a UrdfError if two have the same."""
     records_by_name = {}
     for record in records:
         if record.name in records_by_name:
@@ -43,6 +44,7 @@ def _records_by_name(records: Iterable[Any], element_kind: str) -> dict[str, Any
 
 
 def _check_ends(joint: urdf.Joint, links: Collection[str]) -> None:
+    """Raise a UrdfError if a joint connects a link that does not exist."""
     for end, link in (("parent", joint.parent), ("child", joint.child)):
         if link not in links:
             raise UrdfError(
@@ -113,6 +115,7 @@ def _rules_by_name(robot: urdf.Robot) -> dict[str, tuple[str, float, float]]:
 def _mimic_rule(
     name: str, rules: Mapping[str, tuple[str, float, float]], index: Mapping[str, int]
 ) -> Mimic | None:
+    """Return the rule by which a joint follows another one; None if it follows none."""
     driver, multiplier, offset = rules.get(name, (name, 1.0, 0.0))
     return None if driver == name else Mimic(index[driver], multiplier, offset)
 

@@ -153,6 +153,7 @@ def to_element(record: Any, tag: str = "robot", inside: str = "") -> ElementTree
 
 
 def _text_of_value(value: Any) -> str:
+    """Return the text of an attribute, with all digits of numbers."""
     if isinstance(value, str):
         return value
     numbers = np.array(value, dtype=object).ravel()
@@ -198,6 +199,7 @@ def _parsed_text(text: str, content: Any, label: str, largest: float) -> Any:
 
 
 def _expected_children(element: ElementTree.Element) -> dict[str, bool]:
+    """Return the names of the children that are read, and True for those that are required."""
     kind = "fixed joint" if element.get("type") == "fixed" else local_name(element)
     return _CHILDREN.get(kind, {})
 
