@@ -132,7 +132,7 @@ class PlainAppearance(marker_arrays.Appearance):
         self.name, self.width, self.scale, self.color = family, 0.01, scale, (*color, alpha)
         vars(self).update(attributes)
 
-    def marker(self, namespace: str, type: int, points: int) -> SimpleNamespace:
+    def make_prototype(self, namespace: str, type: int, points: int) -> SimpleNamespace:
         """Return a marker as an object, without ROS."""
         return SimpleNamespace(
             header=SimpleNamespace(frame_id=self.frame, stamp=SimpleNamespace(sec=0, nanosec=0)),

@@ -313,7 +313,7 @@ def test_terms_and_the_whole_robot_as_the_nodes():
         for k in [0, 7, *range(20, 500, 37)]:
             has_velocity = k != 7
             state = State(states.q[k], states.v[k], unknown=() if has_velocity else ("all",))
-            robot.compute(state, reads)
+            robot.compute_terms(state, reads)
             terms = DynamicsTerms(robot.data, reads)
             composite = composite_body(robot, state, terms)
             momentum = composite.momentum if has_velocity else [np.nan] * 6

@@ -272,7 +272,9 @@ class Dispatch:
             and (reads := output.required_reads()) is not None
         ]
 
-    def publish(self, robot: RobotContext, state: State, due_outputs: Sequence[_DueOutput]) -> None:
+    def publish_outputs(
+        self, robot: RobotContext, state: State, due_outputs: Sequence[_DueOutput]
+    ) -> None:
         """Compute and publish the `due_outputs` of a state; count the messages and the time."""
         started, count = time.perf_counter(), self._node.report.count
         for output, reads in due_outputs:
@@ -320,6 +322,6 @@ def process_state(nodes: Sequence[Any], robot: RobotContext, received: float) ->
     state = robot.begin_state(received, state_reads)
     for node, _ in observing_nodes:
         node.guard("state", node.on_state, robot, state)
-    robot.compute(state, term_names)
+    robot.compute_terms(state, term_names)
     for node, outputs in due_nodes:
-        node.guard("publish", node.dispatch.publish, robot, state, outputs)
+        node.guard("publish", node.dispatch.publish_outputs, robot, state, outputs)

@@ -76,7 +76,7 @@ class Report:
         self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", 10)
         self.count = Counts()
 
-    def rejection(
+    def record_rejection(
         self, subject: str, verb: str, reason: object, interval: float = LOG_INTERVAL
     ) -> None:
         """Count and log that a subject was "rejected" or has "failed"; keep the reason."""
@@ -356,7 +356,7 @@ class BaseNode(LifecycleNode):
             return
         self.description = text
 
-    def stamp(self, message: Any) -> int:
+    def message_stamp(self, message: Any) -> int:
         """Return the stamp of a message [ns], or the current time if it has none."""
         return (
             message_fields.stamp_nanoseconds(message.header.stamp)
@@ -384,8 +384,8 @@ class BaseNode(LifecycleNode):
 
     def reject(self, subject: str, reason: object, interval: float = LOG_INTERVAL) -> None:
         """Count a rejected input, log it and keep the reason for the diagnostics."""
-        self.report.rejection(subject, "rejected", reason, interval)
+        self.report.record_rejection(subject, "rejected", reason, interval)
 
     def fail(self, subject: str, reason: object) -> None:
         """Count a failed operation, log it and keep the reason for the diagnostics."""
-        self.report.rejection(subject, "failed", reason)
+        self.report.record_rejection(subject, "failed", reason)

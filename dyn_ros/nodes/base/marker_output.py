@@ -90,7 +90,7 @@ class MarkerStyle:
         for spec in kind.specs:
             setattr(self, spec.name.split(".")[-1], values[spec.name])
 
-    def marker(self, namespace: str, type: int, points: int) -> Marker:
+    def make_prototype(self, namespace: str, type: int, points: int) -> Marker:
         """Return a prototype of the markers of a namespace, with a number of points."""
         return Marker(
             header=self.header,
@@ -127,7 +127,7 @@ class MarkerOutput:
         for kind in self._kinds:
             kind.make(self._node, robot, MarkerStyle(kind, values, Header()))
 
-    def reads(self) -> Iterable[str] | None:
+    def required_reads(self) -> Iterable[str] | None:
         """Return the names of what the markers read for a state; None to skip it.
 
         Call it once for each state, as it limits the rate.

@@ -88,7 +88,7 @@ class RobotNode(BaseNode):
                     "~/markers",
                     MarkerArray,
                     self._markers.make,
-                    self._markers.reads,
+                    self._markers.required_reads,
                     clear=self._markers.clear,
                     has_rate=True,
                 ),
@@ -336,7 +336,7 @@ class RobotNode(BaseNode):
                 message.position,
                 message.velocity,
                 message.effort,
-                self.stamp(message),
+                self.message_stamp(message),
             )
         name_list = collector.name_list[0]
         # the usual case, without further calls: the same names as in the last message
@@ -356,7 +356,7 @@ class RobotNode(BaseNode):
         reception = robot.collector.odometry(
             message_fields.pose_numbers(message.pose.pose),
             message_fields.twist_numbers(message.twist.twist),
-            self.stamp(message),
+            self.message_stamp(message),
             message.child_frame_id,
         )
         robot.odometry_frame = message.header.frame_id

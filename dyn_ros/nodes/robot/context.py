@@ -167,7 +167,7 @@ class RobotContext:
         self.collector.collect_quantities(reads)
         return self.collector.latest()
 
-    def compute(self, state: State, names: Sequence[str]) -> None:
+    def compute_terms(self, state: State, names: Sequence[str]) -> None:
         """Compute these results of `dyn_ros.all_terms` in `data`, in one pass over the kinematics.
 
         If a velocity is unknown, terms that depend on it are computed for a robot at rest.

@@ -111,7 +111,7 @@ class Appearance(Protocol):
     scale: float
     color: Sequence[float]
 
-    def marker(self, namespace: str, type: int, points: int) -> Any:
+    def make_prototype(self, namespace: str, type: int, points: int) -> Any:
         """Return a marker with the fields that all markers of a namespace have in common."""
 
 
@@ -136,7 +136,7 @@ class MarkerArrays:
     ) -> None:
         if type == ARROW:
             points = 2
-        self.prototype = appearance.marker(
+        self.prototype = appearance.make_prototype(
             f"{appearance.name}/{suffix}" if suffix else appearance.name, type, points
         )
         self._new_row = {

@@ -642,7 +642,7 @@ class Source:
 
     def terms(self, state):
         names = set(self.markers._marker_reads()) - {"effort"}
-        self.robot.compute(state, names)
+        self.robot.compute_terms(state, names)
         return DynamicsTerms(self.robot.data, names)
 
     def array(self, state):
