@@ -78,9 +78,9 @@ def feed(node, q, v=None, stamp=7 * NS + 5):
     robot = node.robot
     if robot.collector.needs_odometry:
         base, twist = base_of(robot.model, q, np.zeros(robot.model.nv) if v is None else v)
-        robot.collector.odometry(pose_numbers(base), twist, stamp)
+        robot.collector.receive_odometry(pose_numbers(base), twist, stamp)
     names, position, velocity = joints_of(robot.model, q, v)
-    robot.collector.joint_states(names, position, velocity, (), stamp)
+    robot.collector.receive_joint_states(names, position, velocity, (), stamp)
     robot.received = time.perf_counter()
 
 

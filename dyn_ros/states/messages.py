@@ -151,7 +151,7 @@ class MessageCollector(Collector):
                 arrays.has_acceleration[:] = arrays.stamps_before == NO_STAMP
                 self._scalars[KNOWS_ACCELERATION] = arrays.has_acceleration.all()
 
-    def latest(self) -> State:
+    def latest_state(self) -> State:
         """Return the latest state; its arrays are overwritten by the next message."""
         flags = self._flags
         return State(
@@ -179,7 +179,7 @@ class MessageCollector(Collector):
     # --- messages
 
     def receive(self, data: bytes, now: Callable[[], int]) -> Reception:
-        """Process a serialized sensor_msgs/JointState; raise errors as `joint_states`.
+        """Process a serialized sensor_msgs/JointState; raise errors as `receive_joint_states`.
 
         It is UNREAD, without an effect, unless it is plain little-endian CDR with known names.
         `now` returns the stamp of a message that has none [ns].
@@ -194,7 +194,7 @@ class MessageCollector(Collector):
             outcome = self._call(data, len(data), self._address, now())
         return self._process_outcome(outcome)
 
-    def joint_states(
+    def receive_joint_states(
         self,
         names: Sequence[str],
         position: Numbers,
@@ -221,7 +221,7 @@ class MessageCollector(Collector):
             self._update_addresses()
         return self._process_fields(list_number, stamp, position, velocity, effort)
 
-    def odometry(
+    def receive_odometry(
         self, pose: Sequence[float], twist: Sequence[float], stamp: int, child: str = ""
     ) -> Reception:
         """Process the base's pose (x y z qx qy qz qw) in the world and twist in the base frame.

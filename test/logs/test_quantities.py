@@ -83,13 +83,17 @@ def run_node(robot, settings, messages, odometry=()):
     observation = Observation(robot, node_values(settings), lambda text: None)
     rows, residual, external = [], [], []
     for message in messages:
-        collect = robot.collector.joint_states if len(message) == 5 else robot.collector.odometry
+        collect = (
+            robot.collector.receive_joint_states
+            if len(message) == 5
+            else robot.collector.receive_odometry
+        )
         try:
             if collect(*message) is not Reception.NEW_STATE:
                 continue
         except Rejected:
             continue
-        state = robot.collector.latest()
+        state = robot.collector.latest_state()
         observation.observe(state, True)
         unknown = np.full(robot.model.nv, np.nan)
         residual.append(observation.residual.copy() if observation.residual_valid else unknown)

@@ -78,16 +78,16 @@ def node_states(model, messages):
     for _, _, message in sorted(messages, key=lambda item: item.log_time):
         try:
             reception = (
-                node.odometry(message.pose, message.twist, message.stamp)
+                node.receive_odometry(message.pose, message.twist, message.stamp)
                 if isinstance(message, Odometry)
-                else node.joint_states(
+                else node.receive_joint_states(
                     message.names, message.position, message.velocity, message.effort, message.stamp
                 )
             )
         except Rejected:
             continue
         if reception is Reception.NEW_STATE:
-            state = node.latest()
+            state = node.latest_state()
             states.append((state.stamp, state.q.copy(), state.v.copy(), state.effort.copy()))
     return [np.array(item) for item in zip(*states)]
 

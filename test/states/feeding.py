@@ -92,11 +92,11 @@ def serialized(names, position, velocity, effort, stamp, frame_id="base", order=
 class Fields(MessageCollector):
     """Takes the fields of messages; returns whether a state is due."""
 
-    def joint_states(self, *fields):
-        return super().joint_states(*fields) is Reception.NEW_STATE
+    def receive_joint_states(self, *fields):
+        return super().receive_joint_states(*fields) is Reception.NEW_STATE
 
-    def odometry(self, *fields):
-        return super().odometry(*fields) is Reception.NEW_STATE
+    def receive_odometry(self, *fields):
+        return super().receive_odometry(*fields) is Reception.NEW_STATE
 
 
 class Bytes(Fields):
@@ -104,11 +104,11 @@ class Bytes(Fields):
 
     unread = 0
 
-    def joint_states(self, *fields):
+    def receive_joint_states(self, *fields):
         reception = self.receive(serialized(*fields), lambda: NOW)
         if reception is Reception.UNREAD:
             self.unread += 1
-            return super().joint_states(*fields)
+            return super().receive_joint_states(*fields)
         return reception is Reception.NEW_STATE
 
 
@@ -141,10 +141,10 @@ class Blocks(BlockCollector):
     def collect_quantities(self, quantities):
         """Efforts are always collected."""
 
-    def joint_states(self, *event):
+    def receive_joint_states(self, *event):
         return self._one(event)
 
-    def odometry(self, *event):
+    def receive_odometry(self, *event):
         return self._one(event)
 
     def _one(self, event):

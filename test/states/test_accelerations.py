@@ -43,8 +43,8 @@ def feed(collector, times, velocities):
     answers = []
     for time, v in zip(times, velocities):
         v = np.broadcast_to(np.asarray(v, float), len(names))
-        assert collector.joint_states(names, [0.0] * len(names), v, [], round(time * 1e9))
-        acceleration = collector.latest().acceleration
+        assert collector.receive_joint_states(names, [0.0] * len(names), v, [], round(time * 1e9))
+        acceleration = collector.latest_state().acceleration
         answers.append(None if acceleration is None else acceleration.copy())
     return answers
 
@@ -103,7 +103,7 @@ def test_it_is_as_late_as_documented(differences, cutoff, delay):
 def test_it_restarts_where_time_goes_back_or_makes_a_gap(differences, jump):
     collector = differences(2, 1.0)
     feed(collector, [10.0, 10.1], [0.0, 1.0])
-    assert collector.latest().acceleration is not None
+    assert collector.latest_state().acceleration is not None
     later = 10.1 + jump
     answers = feed(collector, [later, later + 0.2, later + 0.4], [50.0, 51.0, 52.0])
     assert answers[0] is None
@@ -129,9 +129,11 @@ def test_each_coordinate_goes_by_its_own_stamps(differences):
     known = []
     for i in range(50):
         if i % 10 == 0:
-            collector.joint_states(["joint_1"], [0.0], [-4.0 * i * 0.01], [], i * 10 * MILLISECOND)
-        collector.joint_states(["joint_0"], [0.0], [i * 0.01], [], i * 10 * MILLISECOND)
-        acceleration = collector.latest().acceleration
+            collector.receive_joint_states(
+                ["joint_1"], [0.0], [-4.0 * i * 0.01], [], i * 10 * MILLISECOND
+            )
+        collector.receive_joint_states(["joint_0"], [0.0], [i * 0.01], [], i * 10 * MILLISECOND)
+        acceleration = collector.latest_state().acceleration
         known.append(acceleration is not None)
         if known[-1]:
             np.testing.assert_allclose(acceleration, [1.0, -4.0], rtol=1e-9)
@@ -150,7 +152,7 @@ def test_it_begins_with_the_state_before_it_is_requested(differences):
 
 def say(collector, names, seconds, velocity=None, effort=()):
     n = len(names)
-    return collector.joint_states(
+    return collector.receive_joint_states(
         names, [0.0] * n, [] if velocity is None else [velocity] * n, effort, round(seconds * 1e9)
     )
 
@@ -165,7 +167,7 @@ def test_the_collector_passes_on_each_state_with_the_stamps_of_its_parts(arm):
     rows = [arm.idx_v[arm.joint_index(name)] for name in a]
     expected = np.full(arm.nv, -3.0)
     expected[rows] = 1.0
-    np.testing.assert_allclose(collector.latest().acceleration, expected, rtol=1e-9)
+    np.testing.assert_allclose(collector.latest_state().acceleration, expected, rtol=1e-9)
 
 
 def test_an_unknown_velocity_restarts_it(arm):
@@ -174,9 +176,9 @@ def test_an_unknown_velocity_restarts_it(arm):
     known = []
     for seconds, velocity in ((1.0, 1.0), (1.1, 1.1), (1.2, None), (1.3, 5.3), (1.4, 5.4)):
         assert say(collector, arm.joint_names, seconds, velocity)
-        known.append(collector.latest().acceleration is not None)
+        known.append(collector.latest_state().acceleration is not None)
     assert known == [False, True, False, False, True]
-    np.testing.assert_allclose(collector.latest().acceleration, 1.0, rtol=1e-9)
+    np.testing.assert_allclose(collector.latest_state().acceleration, 1.0, rtol=1e-9)
 
 
 def test_a_moving_base_differs_too_and_one_by_parameter_stands_still():
@@ -186,9 +188,9 @@ def test_a_moving_base_differs_too_and_one_by_parameter_stands_still():
         collector = Fields(floating, GAP, base)
         collector.collect_quantities(["acceleration"])
         for seconds in (1.0, 1.1):
-            collector.odometry(pose, 2.0 * seconds * twist, round(seconds * 1e9))
+            collector.receive_odometry(pose, 2.0 * seconds * twist, round(seconds * 1e9))
             assert say(collector, ["turn", "slide"], seconds, velocity=seconds)
-        acceleration = collector.latest().acceleration
+        acceleration = collector.latest_state().acceleration
         np.testing.assert_allclose(acceleration, [*expected, 1.0, 1.0], rtol=1e-9)
 
 

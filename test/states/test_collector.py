@@ -36,7 +36,7 @@ def feed(collector, names, seconds, velocity=True):
     """Each joint's position is the seconds plus its place in the model; velocity ten times that."""
     position = [seconds + PLACES.get(name, 99) for name in names]
     velocities = [10.0 * each for each in position] if velocity else []
-    return collector.joint_states(names, position, velocities, [], round(seconds * SECOND))
+    return collector.receive_joint_states(names, position, velocities, [], round(seconds * SECOND))
 
 
 def test_every_order_of_names_gives_the_models(collector, arm):
@@ -173,7 +173,7 @@ def test_what_cannot_be_used_is_rejected_and_changes_nothing(
     feed(collector, arm.joint_names, 1.0)
     q, v = collector.q.copy(), collector.v.copy()
     with pytest.raises(Rejected, match=why):
-        collector.joint_states(names, position, velocity, effort, 2 * SECOND)
+        collector.receive_joint_states(names, position, velocity, effort, 2 * SECOND)
     np.testing.assert_array_equal(collector.q, q)
     np.testing.assert_array_equal(collector.v, v)
     assert collector.stamp == SECOND and collector.velocity_known
@@ -182,7 +182,7 @@ def test_what_cannot_be_used_is_rejected_and_changes_nothing(
 
 def test_a_hundred_thousand_equal_names_do_not_stop_the_node(collector):
     with pytest.raises(Rejected, match="duplicate joint names: shoulder_yaw$"):
-        collector.joint_states(["shoulder_yaw"] * 100_000, [0.0] * 100_000, [], [], SECOND)
+        collector.receive_joint_states(["shoulder_yaw"] * 100_000, [0.0] * 100_000, [], [], SECOND)
 
 
 def test_a_base_by_parameter_alone_is_a_state():
@@ -197,13 +197,15 @@ def test_a_base_by_parameter_alone_is_a_state():
 
 def test_values_of_unknown_joints_are_not_looked_at(collector, arm):
     names = [*arm.joint_names, "other"]
-    assert collector.joint_states(names, [0.0] * 7 + [math.nan], [0.0] * 7 + [math.inf], [], SECOND)
-    assert not collector.joint_states(["other"], [math.nan], [], [], 2 * SECOND)
+    assert collector.receive_joint_states(
+        names, [0.0] * 7 + [math.nan], [0.0] * 7 + [math.inf], [], SECOND
+    )
+    assert not collector.receive_joint_states(["other"], [math.nan], [], [], 2 * SECOND)
 
 
 def test_of_the_largest_numbers_that_are_taken_results_are_finite(collector, arm):
     largest = [MAX_MAGNITUDE] * 7
-    assert collector.joint_states(list(arm.joint_names), largest, largest, [], SECOND)
+    assert collector.receive_joint_states(list(arm.joint_names), largest, largest, [], SECOND)
     data = dyn_ros.Data(arm)
     assert np.isfinite(dyn_ros.nonlinear_effects(arm, data, collector.q, collector.v)).all()
     assert np.isfinite(dyn_ros.crba(arm, data, collector.q)).all()
@@ -227,9 +229,9 @@ def test_stamps_that_run_backwards(make, arm):
 def test_a_message_that_comes_too_late_changes_nothing(collector, arm, velocity):
     collector.collect_quantities(["effort"])
     names, numbers = list(arm.joint_names), np.arange(7.0)
-    collector.joint_states(names, numbers, 2.0 * numbers, 3.0 * numbers, SECOND)
+    collector.receive_joint_states(names, numbers, 2.0 * numbers, 3.0 * numbers, SECOND)
     with pytest.raises(Rejected, match="its stamp is 0.1 s older"):
-        collector.joint_states(
+        collector.receive_joint_states(
             names, numbers + 9.0, numbers + 9.0 if velocity else [], numbers + 9.0, 9 * SECOND // 10
         )
     np.testing.assert_array_equal(collector.q, numbers)
@@ -241,9 +243,9 @@ def test_a_message_that_comes_too_late_changes_nothing(collector, arm, velocity)
 
 def test_odometry_that_comes_too_late_changes_nothing(make, floating):
     collector = make(floating, 0.5)
-    collector.odometry(UPRIGHT, TWIST, SECOND)
+    collector.receive_odometry(UPRIGHT, TWIST, SECOND)
     with pytest.raises(Rejected, match="its stamp is 0.1 s older"):
-        collector.odometry((9.0, 9.0, 9.0, 1.0, 0.0, 0.0, 0.0), [9.0] * 6, 9 * SECOND // 10)
+        collector.receive_odometry((9.0, 9.0, 9.0, 1.0, 0.0, 0.0, 0.0), [9.0] * 6, 9 * SECOND // 10)
     np.testing.assert_array_equal(collector.q[:7], UPRIGHT)
     np.testing.assert_array_equal(collector.v[:6], TWIST)
     assert collector.stamp == SECOND
@@ -282,18 +284,18 @@ def test_a_floating_base_waits_for_odometry(make, floating):
     collector = make(floating, 0.5)
     assert not feed(collector, floating.joint_names[1:], 1.0)
     assert collector.missing_position() == ["root_joint"]
-    assert collector.odometry(UPRIGHT, TWIST, SECOND)
+    assert collector.receive_odometry(UPRIGHT, TWIST, SECOND)
     np.testing.assert_array_equal(collector.q[:7], UPRIGHT)
     np.testing.assert_array_equal(collector.v[:6], TWIST)
     assert not feed(collector, [*floating.joint_names[1:], "root_joint"], 1.1)
     assert "root_joint" in collector.unknown
-    assert collector.odometry(UPRIGHT, TWIST, round(1.1 * SECOND))
+    assert collector.receive_odometry(UPRIGHT, TWIST, round(1.1 * SECOND))
 
 
 def test_a_base_by_parameter_needs_no_odometry(make, floating):
     collector = make(floating, 0.5, base=(UPRIGHT, TWIST))
     assert collector.missing_position() == list(floating.joint_names[1:])
-    assert not collector.odometry((9.0,) * 7, TWIST, SECOND)
+    assert not collector.receive_odometry((9.0,) * 7, TWIST, SECOND)
     assert feed(collector, floating.joint_names[1:], 1.0)
     np.testing.assert_array_equal(collector.q[:7], UPRIGHT)
     np.testing.assert_array_equal(collector.v[:6], TWIST)
@@ -302,7 +304,7 @@ def test_a_base_by_parameter_needs_no_odometry(make, floating):
 
 def test_a_quaternion_is_made_unit(make, floating):
     collector = make(floating, 0.5)
-    collector.odometry((0.0, 0.0, 0.0, 0.6001, 0.0, 0.0, 0.8), TWIST, SECOND)
+    collector.receive_odometry((0.0, 0.0, 0.0, 0.6001, 0.0, 0.0, 0.8), TWIST, SECOND)
     assert math.isclose(np.linalg.norm(collector.q[3:7]), 1.0, rel_tol=1e-15)
 
 
@@ -319,7 +321,7 @@ def test_a_quaternion_is_made_unit(make, floating):
 def test_a_base_that_cannot_be_used_is_rejected(make, floating, pose, twist, why):
     collector = make(floating, 0.5)
     with pytest.raises(Rejected, match=why):
-        collector.odometry(pose, twist, SECOND)
+        collector.receive_odometry(pose, twist, SECOND)
     assert "root_joint" in collector.missing_position()
     with pytest.raises(Rejected, match=why):
         make(floating, 0.5, base=(pose, twist))
@@ -347,10 +349,10 @@ def test_a_tilted_planar_base_takes_the_heading_of_its_x_axis(make, tilt):
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
 def test_the_norm_of_a_quaternion_may_be_off_by_a_thousandth(make, floating, sign):
     collector = make(floating, 0.5)
-    collector.odometry((*UPRIGHT[:6], 1.0 + sign * 0.99e-3), TWIST, SECOND)
+    collector.receive_odometry((*UPRIGHT[:6], 1.0 + sign * 0.99e-3), TWIST, SECOND)
     np.testing.assert_array_equal(collector.q[:7], UPRIGHT)
     with pytest.raises(Rejected, match="norm of the base's quaternion is (1.00101|0.99899)"):
-        collector.odometry((*UPRIGHT[:6], 1.0 + sign * 1.01e-3), TWIST, 2 * SECOND)
+        collector.receive_odometry((*UPRIGHT[:6], 1.0 + sign * 1.01e-3), TWIST, 2 * SECOND)
     assert collector.stamp == SECOND
 
 
@@ -367,8 +369,10 @@ def test_numbers_near_the_largest_are_rejected_without_a_warning(
     collector.collect_quantities(["effort", "acceleration"])
     for position, velocity in ((bad, zeros), (zeros, bad), (bad, [])):
         with pytest.raises(Rejected, match="too large|expected|at most"):
-            collector.joint_states(names, position, velocity, [], SECOND)
-    assert collector.joint_states(names, zeros, zeros, bad, SECOND)  # an effort is unknown then
+            collector.receive_joint_states(names, position, velocity, [], SECOND)
+    assert collector.receive_joint_states(
+        names, zeros, zeros, bad, SECOND
+    )  # an effort is unknown then
     assert not collector.effort_known
     based = make(floating, 0.5)
     for pose, twist in (
@@ -379,7 +383,7 @@ def test_numbers_near_the_largest_are_rejected_without_a_warning(
         (UPRIGHT, [huge] * 6),
     ):
         with pytest.raises(Rejected):
-            based.odometry(pose, twist, SECOND)
+            based.receive_odometry(pose, twist, SECOND)
 
 
 def test_stamps_may_be_negative(collector, arm):
@@ -394,7 +398,7 @@ def test_bytes_are_read_once_their_names_are_known(arm):
     names = list(arm.joint_names)
     for k in range(3):
         for some in (names, names[:3], names[::-1], [*names, "ä"]):
-            collector.joint_states(some, np.ones(len(some)), [], [], SECOND + k)
+            collector.receive_joint_states(some, np.ones(len(some)), [], [], SECOND + k)
     assert collector.unread == 4
 
 

@@ -75,9 +75,9 @@ def test_each_reason_has_a_message_and_words():
 def test_the_words_of_a_reason(floating, way, reason):
     notices = []
     collector = WAYS[way](floating, 0.5, notify=notices.append)
-    collector.joint_states(NAMES, [0.0] * 3, [], [], SECOND)
+    collector.receive_joint_states(NAMES, [0.0] * 3, [], [], SECOND)
     message = MESSAGES[reason]
-    take = collector.joint_states if len(message) == 5 else collector.odometry
+    take = collector.receive_joint_states if len(message) == 5 else collector.receive_odometry
     if reason is Reason.STAMP_JUMP:
         take(*message)
         assert notices == [WORDS[reason]]
@@ -136,21 +136,23 @@ def test_without_joints_only_names_and_lengths_are_checked():
     for stamp in (5, 3, 1):
         data = serialized(NAMES, numbers, numbers, numbers, stamp)
         if collector.receive(data, lambda: NOW) is Reception.UNREAD:
-            assert collector.joint_states(NAMES, numbers, [], [], stamp) is Reception.NO_STATE
+            assert (
+                collector.receive_joint_states(NAMES, numbers, [], [], stamp) is Reception.NO_STATE
+            )
     for reason in (Reason.NO_NAMES, Reason.DUPLICATE_NAMES, Reason.LENGTHS):
         with pytest.raises(Rejected) as error:
-            collector.joint_states(*MESSAGES[reason])
+            collector.receive_joint_states(*MESSAGES[reason])
         assert str(error.value) == WORDS[reason]
 
 
 def test_a_child_frame_is_not_remembered_with_forgotten_names(floating):
     collector = MessageCollector(floating)
     with pytest.raises(Rejected, match="child_frame_id"):
-        collector.odometry(UPRIGHT, STILL, SECOND, "other")
+        collector.receive_odometry(UPRIGHT, STILL, SECOND, "other")
     collector._reset_names()
-    assert collector.odometry(UPRIGHT, STILL, SECOND) is Reception.NO_STATE
+    assert collector.receive_odometry(UPRIGHT, STILL, SECOND) is Reception.NO_STATE
     for child in ("base_link", "robot/base_link"):
-        assert collector.odometry(UPRIGHT, STILL, SECOND, child) is Reception.NO_STATE
+        assert collector.receive_odometry(UPRIGHT, STILL, SECOND, child) is Reception.NO_STATE
     for child in ("xbase_link", "base_link/", "other"):
         with pytest.raises(Rejected, match=f"child_frame_id is '{child}'"):
-            collector.odometry(UPRIGHT, STILL, SECOND, child)
+            collector.receive_odometry(UPRIGHT, STILL, SECOND, child)

@@ -30,7 +30,11 @@ def one_by_one(model, events, staleness=0.5, base=None, collector=Fields):
     node.collect_quantities(["effort"])
     for number, event in enumerate(events):
         try:
-            due = node.odometry(*event) if len(event) == 3 else node.joint_states(*event)
+            due = (
+                node.receive_odometry(*event)
+                if len(event) == 3
+                else node.receive_joint_states(*event)
+            )
         except Rejected as error:
             rejected.append((number, str(error)))
             continue

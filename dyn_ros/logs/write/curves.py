@@ -90,13 +90,13 @@ class _CurveBuilder:
         self.time = 0.0
         self.points: dict[str, list[tuple[Array, Array]]] = {}
 
-    def begin(self, gap: float) -> float:
+    def begin_recording(self, gap: float) -> float:
         """Begin a recording after a gap [s]; return its time on the axis [s]."""
         self.time += gap
         self._last_stamp = np.nan
         return self.time
 
-    def add(self, stamp: NDArray[np.int64], columns: Mapping[str, Array]) -> None:
+    def add_rows(self, stamp: NDArray[np.int64], columns: Mapping[str, Array]) -> None:
         """Add rows of the current recording."""
         steps = 1e-9 * np.diff(stamp)
         first_step = 0.0
@@ -120,7 +120,7 @@ class _CurveBuilder:
             )
         self.time, self._last_stamp = float(x[-1]), float(stamp[-1])
 
-    def end(self) -> None:
+    def end_recording(self) -> None:
         """Interrupt all curves at the end of the current recording."""
         for points in self.points.values():
             points.append((np.array([self.time]), np.array([np.nan])))
@@ -155,14 +155,17 @@ def read_curves(
     builder = _CurveBuilder(max(1, rows // points), duration / points)
     spans: list[RecordingSpan] = []
     for name, paths in files.items():
-        start, first_stamp = builder.begin(_RECORDING_GAP * duration if spans else 0.0), -1
+        start, first_stamp = (
+            builder.begin_recording(_RECORDING_GAP * duration if spans else 0.0),
+            -1,
+        )
         for path in paths:
             for stamps, values in _read_batches(path, list(units)):
                 first_stamp = int(stamps[0]) if first_stamp < 0 else first_stamp
-                builder.add(stamps, values)
+                builder.add_rows(stamps, values)
         if first_stamp >= 0:
             spans.append(RecordingSpan(name, start, builder.time, first_stamp))
-            builder.end()
+            builder.end_recording()
     curves = {}
     for name in units:
         if name in builder.points:

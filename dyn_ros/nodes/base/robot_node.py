@@ -331,7 +331,7 @@ class RobotNode(BaseNode):
         reception = collector.receive(data, lambda: self.get_clock().now().nanoseconds)
         if reception is Reception.UNREAD:
             message = deserialize(data, JointState)
-            reception = collector.joint_states(
+            reception = collector.receive_joint_states(
                 message.name,
                 message.position,
                 message.velocity,
@@ -353,7 +353,7 @@ class RobotNode(BaseNode):
         robot = self._robot
         if robot is None or not robot.collector.needs_odometry:
             return
-        reception = robot.collector.odometry(
+        reception = robot.collector.receive_odometry(
             message_fields.pose_numbers(message.pose.pose),
             message_fields.twist_numbers(message.twist.twist),
             self.message_stamp(message),

@@ -168,7 +168,7 @@ def _latest_state(node: Any, robot: RobotContext) -> State:
             f"the latest state is {age:.3f} s old, more than the parameter staleness "
             f"({collector.staleness:g} s) allows: {STATE_HINT}"
         )
-    return collector.latest()
+    return collector.latest_state()
 
 
 def requested_state(model: Model, request_state: RobotState) -> tuple[Array, Array]:

@@ -165,7 +165,7 @@ class RobotContext:
         """Return the complete state received at a time [s], with the fields that `reads` names."""
         self.received = received
         self.collector.collect_quantities(reads)
-        return self.collector.latest()
+        return self.collector.latest_state()
 
     def compute_terms(self, state: State, names: Sequence[str]) -> None:
         """Compute these results of `dyn_ros.all_terms` in `data`, in one pass over the kinematics.

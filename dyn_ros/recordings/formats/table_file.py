@@ -227,7 +227,7 @@ def _read_block(
 ) -> tuple[dict[str, NDArray[Any]], list[str]]:
     """Return columns of a block by name, the first one the time, and sentences on problems."""
     try:
-        return table.read(place, columns)
+        return table.read_block(place, columns)
     except (tables.import_pyarrow().ArrowException, ValueError, OSError) as error:
         if getattr(error, "errno", None):
             raise

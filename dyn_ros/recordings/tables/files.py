@@ -281,7 +281,7 @@ class CsvFile:
             and not _INCOMPLETE_NUMBER.fullmatch(rows[0][-1].strip())
         )
 
-    def read(
+    def read_block(
         self, place: Place, columns: Sequence[str]
     ) -> tuple[dict[str, NDArray[Any]], list[str]]:
         """Return columns of a block, the first one the time, and sentences on problems."""
@@ -399,7 +399,7 @@ class ParquetFile:
                 count = min(_MAX_ROWS, rows - start)
                 yield (group, start, count), count * len(self.names) * 8
 
-    def read(
+    def read_block(
         self, place: Place, columns: Sequence[str]
     ) -> tuple[dict[str, NDArray[Any]], list[str]]:
         """Return columns of a block, and no problems; consecutive blocks are decoded once."""

@@ -88,7 +88,7 @@ class Node:
     def speak(self, q, v, seconds, effort=()):
         names = self.robot.model.joint_names
         stamp = round(seconds * SECOND)
-        reception = self.robot.collector.joint_states(names, q, v, effort, stamp)
+        reception = self.robot.collector.receive_joint_states(names, q, v, effort, stamp)
         assert reception is Reception.NEW_STATE
         process_state([self], self.robot, seconds)
         return {
@@ -349,7 +349,7 @@ def thinned(max_rate, late):
     node.dispatch.set_max_rate(max_rate)
     for k in range(250):
         now = 5.0 + 0.002 * k
-        reception = node.robot.collector.joint_states(
+        reception = node.robot.collector.receive_joint_states(
             node.robot.model.joint_names, Q, V, (), round(now * SECOND)
         )
         assert reception is Reception.NEW_STATE
@@ -373,7 +373,7 @@ def test_a_base_has_no_motors(robot):
 
 def commanded_floating(node):
     names = node.robot.model.joint_names[1:]
-    reception = node.robot.collector.joint_states(names, Q, V, (), SECOND)
+    reception = node.robot.collector.receive_joint_states(names, Q, V, (), SECOND)
     assert reception is Reception.NEW_STATE
     process_state([node], node.robot, 1.0)
     return node.publishers["~/command"].messages[-1].data

@@ -98,7 +98,7 @@ class Recorder:
         return self
 
     def process(self, nodes, robot, received):
-        state = robot.collector.latest()
+        state = robot.collector.latest_state()
         self.events.append(
             (
                 state.q.tolist(),

@@ -295,7 +295,7 @@ def test_no_state_yet_names_the_joints(ur5):
 def test_a_part_that_is_behind_is_named(ur5):
     names = ur5.robot.model.joint_names
     feed(ur5, Q, V)
-    ur5.robot.collector.joint_states(names[:2], Q[:2], V[:2], (), 8 * NS)
+    ur5.robot.collector.receive_joint_states(names[:2], Q[:2], V[:2], (), 8 * NS)
     reason = ur5.rejection("get_jacobian", frame="tool0")
     assert names[2] in reason and names[0] not in reason
 
