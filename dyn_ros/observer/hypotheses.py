@@ -178,15 +178,17 @@ def rank_hypotheses(
     k, Q = np.linalg.eigh(np.swapaxes(T, 1, 2) @ _HALF_EXCHANGE @ T / scale)
     T, x0 = T @ Q, _multiply_vectors(np.swapaxes(Q, 1, 2), x0)
     nu = np.array([_find_multiplier(*pair) for pair in zip(k.tolist(), x0.tolist())])
-    shrink = 1.0 / (1.0 + nu[:, None] * k)
-    x = shrink * x0
-    added = ((x - x0) ** 2).sum(axis=1)
-    pure = added <= _TORQUE_COST
+    shrink_factors = 1.0 / (1.0 + nu[:, None] * k)
+    x = shrink_factors * x0
+    pure_force_cost = ((x - x0) ** 2).sum(axis=1)
+    is_pure_force = pure_force_cost <= _TORQUE_COST
     linear = _multiply_vectors(T, x0)
-    wrench = np.where(pure[:, None], _multiply_vectors(T, x), linear)
-    spread, of_forces = _wrench_covariances(units, s, Vt, projection, wrench)
-    covariance: Array = np.where(pure[:, None, None], of_forces, spread)
-    cost = constant + np.minimum(added, _TORQUE_COST)
+    wrench = np.where(is_pure_force[:, None], _multiply_vectors(T, x), linear)
+    wrench_covariances, force_covariances = _wrench_covariances(units, s, Vt, projection, wrench)
+    covariances: Array = np.where(
+        is_pure_force[:, None, None], force_covariances, wrench_covariances
+    )
+    cost = constant + np.minimum(pure_force_cost, _TORQUE_COST)
     residual = tau - _multiply_vectors(places.columns[body_indices], wrench)
     score = cost + logdet
     return [
@@ -196,10 +198,10 @@ def rank_hypotheses(
             float(score[n]),
             residual[n],
             wrench[n],
-            covariance[n],
-            bool(pure[n]),
+            covariances[n],
+            bool(is_pure_force[n]),
             linear[n],
-            spread[n],
+            wrench_covariances[n],
         )
         for n in np.argsort(score)
     ]
@@ -239,10 +241,10 @@ def _screen_bodies(Y: Array, t: Array) -> tuple[NDArray[np.intp], Array]:
     cost = (residuals * residuals).sum(axis=1) + (z * z).sum(axis=1)
     logdet = np.linalg.slogdet(H)[1]
     score = cost + logdet
-    likely = (score <= score.min() + _MAX_SCORE_INCREASE) | (
+    is_likely = (score <= score.min() + _MAX_SCORE_INCREASE) | (
         cost <= cost.min() + MAX_COST_INCREASE + _TORQUE_COST
     )
-    body_indices = np.flatnonzero(likely)
+    body_indices = np.flatnonzero(is_likely)
     body_indices = body_indices[np.argsort(score[body_indices])][:_MAX_LINKS]
     return body_indices, logdet[body_indices]
 

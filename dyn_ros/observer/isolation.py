@@ -193,38 +193,38 @@ def isolate_contact(
         if covariance is None
         else whitening_matrix(model, covariance)
     )
-    exceeding = np.abs(tau) > limits
+    is_exceeded = np.abs(tau) > limits
     bodies = touchable_bodies(model)
-    if not exceeding.any() or not bodies.names:
+    if not is_exceeded.any() or not bodies.names:
         return _no_collision(tau)
-    joints = tuple(dict.fromkeys(bodies.joints[k] for k in np.flatnonzero(exceeding)))
+    joints = tuple(dict.fromkeys(bodies.joints[k] for k in np.flatnonzero(is_exceeded)))
     places = place_bodies(data, J, bodies)
     if not (np.abs(W @ tau).max() < _MAX_WHITENED_EFFORT and np.isfinite(places.columns).all()):
         return replace(_no_collision(tau), collision=True, joints=joints, explained=False)
     candidates = rank_hypotheses(places, W, tau, bodies.lengths, force)
-    explaining = [
+    explaining_hypotheses = [
         candidate for candidate in candidates if (np.abs(candidate.residual) <= limits).all()
     ]
-    candidates = explaining or candidates
+    candidates = explaining_hypotheses or candidates
     best = candidates[0]
-    lowest = min(candidate.cost for candidate in candidates)
-    possible = [
+    min_cost = min(candidate.cost for candidate in candidates)
+    possible_hypotheses = [
         candidate
         for candidate in candidates
-        if candidate.cost <= lowest + MAX_COST_INCREASE
+        if candidate.cost <= min_cost + MAX_COST_INCREASE
         or candidate.score <= best.score + _MAX_SCORE_INCREASE
     ]
-    odds = [math.exp(0.5 * (best.score - candidate.score)) for candidate in possible]
+    odds = [math.exp(0.5 * (best.score - candidate.score)) for candidate in possible_hypotheses]
     probabilities = [weight / sum(odds) for weight in odds]
     origin = places.origins[best.body]
-    wrench, spread = _wrench_at_point(possible, probabilities, places.centers, origin)
+    wrench, spread = _wrench_at_point(possible_hypotheses, probabilities, places.centers, origin)
     return IsolatedContact(
         True,
         joints,
         bodies.names[best.body],
-        tuple(bodies.names[candidate.body] for candidate in possible),
+        tuple(bodies.names[candidate.body] for candidate in possible_hypotheses),
         tuple(probabilities),
-        bool(explaining),
+        bool(explaining_hypotheses),
         best.residual,
         *_force_and_line(best, wrench, spread, origin),
     )
@@ -326,10 +326,12 @@ def _force_and_line(
     variances = np.linalg.eigvalsh(
         np.array([C, across @ C @ across, D @ covariance @ D.T, best.linear_covariance[:3, :3]])
     )
-    worst, turn, away, linear = np.sqrt(np.maximum(variances[:, -1], 0.0)).tolist()
-    if worst > _MAX_FORCE_DEVIATION * size:
+    force_deviation, direction_deviation, line_deviation, linear_deviation = np.sqrt(
+        np.maximum(variances[:, -1], 0.0)
+    ).tolist()
+    if force_deviation > _MAX_FORCE_DEVIATION * size:
         return _undetermined_fields(f, C, best.is_pure_force)
-    line_valid = away <= _MAX_LINE_DEVIATION
+    line_valid = line_deviation <= _MAX_LINE_DEVIATION
     return (
         f,
         C,
@@ -337,20 +339,20 @@ def _force_and_line(
         size,
         math.sqrt(max(float(u @ C @ u), 0.0)),
         u,
-        turn,
+        direction_deviation,
         line_valid,
         p + origin if line_valid else _NAN3.copy(),
-        away,
+        line_deviation,
         best.is_pure_force,
-        *_torque_about_force(best, linear),
+        *_torque_about_force(best, linear_deviation),
     )
 
 
-def _torque_about_force(best: Hypothesis, worst: float) -> tuple[float, float]:
+def _torque_about_force(best: Hypothesis, force_deviation: float) -> tuple[float, float]:
     """Return the torque about the force if there is one, and its standard deviation, or NaN."""
     f, m = best.linear[:3], best.linear[3:]
     C, size = best.linear_covariance, math.sqrt(float(f @ f))
-    if size == 0.0 or worst > _MAX_FORCE_DEVIATION * size:
+    if size == 0.0 or force_deviation > _MAX_FORCE_DEVIATION * size:
         return math.nan, math.nan
     u = f / size
     torque = float(u @ m)
