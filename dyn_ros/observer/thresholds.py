@@ -243,7 +243,7 @@ def calibrate_thresholds(
     if residual.shape != speed.shape:
         raise ValueError(f"v: expected the shape of external, {residual.shape}, got {speed.shape}")
     dt = positive_number("dt", dt)
-    wanted = positive_number("false_alarms", false_alarms)
+    alarm_rate = positive_number("false_alarms", false_alarms)
     if not len(residual) * dt >= MIN_DURATION:
         raise ValueError(
             f"external: expected at least {MIN_DURATION:g} s of motion, got "
@@ -252,7 +252,7 @@ def calibrate_thresholds(
     nv = residual.shape[1]
     bounds = one_each("friction", friction, nv), one_each("least", least, nv)
     Thresholds(bounds[1], at_rest=bounds[0])  # checks that they are not negative
-    rate = wanted / (_HOUR * max(nv, 1))
+    rate = alarm_rate / (_HOUR * max(nv, 1))
     tails = [
         _coordinate_threshold(
             np.abs(residual[:, k]),
@@ -279,7 +279,7 @@ def calibrate_thresholds(
         peaks.astype(int),
         shape.copy(),
         len(residual) * dt,
-        wanted,
+        alarm_rate,
     )
 
 

@@ -235,21 +235,23 @@ def external_wrenches(
     [ 1.  2. 20.]
     """
     tau = valid_array(require_model(model), "tau_ext", ("nv",), tau_ext)
-    wanted = tuple(
+    valid_contacts = tuple(
         Contact(contact) if isinstance(contact, str) else contact
         for contact in ([contacts] if isinstance(contacts, str) else as_contact_tuple(contacts))
     )
-    require_contacts(wanted)
-    if not wanted:
+    require_contacts(valid_contacts)
+    if not valid_contacts:
         raise ValueError("contacts: expected at least one, got none")
-    J = contact_jacobian(model, data, q, [_move_moments_to_contact(contact) for contact in wanted])
+    J = contact_jacobian(
+        model, data, q, [_move_moments_to_contact(contact) for contact in valid_contacts]
+    )
     metric = positive_number("length", length)
     lengths = np.concatenate(
-        [[1.0, 1.0, 1.0, metric, metric, metric][: contact.dimension] for contact in wanted]
+        [[1.0, 1.0, 1.0, metric, metric, metric][: contact.dimension] for contact in valid_contacts]
     )
-    ends = np.cumsum([0, *(contact.dimension for contact in wanted)])
+    ends = np.cumsum([0, *(contact.dimension for contact in valid_contacts)])
     solution = _solve_wrench(model, J, tau, lengths, covariance, damping)
-    for contact, start in zip(wanted, ends):
+    for contact, start in zip(valid_contacts, ends):
         if contact.dimension == 6 and contact.reference_frame == ReferenceFrame.WORLD:
             solution = _move_to_world_origin(
                 solution,
@@ -264,7 +266,7 @@ def external_wrenches(
             )
     wrenches = {
         contact.name or model.frame_names[int(contact.frame)]: solution.wrench[..., start:stop]
-        for contact, start, stop in zip(wanted, ends, ends[1:])
+        for contact, start, stop in zip(valid_contacts, ends, ends[1:])
     }
     return ExternalWrenches(
         wrenches,
@@ -299,7 +301,11 @@ def _solve_wrench(
     covariance: ArrayLike | None,
     damping: float | None,
 ) -> ExternalWrench:
-    """Solve by damped least squares tau = J' w, with w = lengths z; see the top of this file."""
+    """Solve tau = J' w by damped least squares, with w = lengths z; see the top of this file.
+
+    J is (m, nv) or (B, m, nv), ``tau`` (nv,) or (B, nv), ``lengths`` (m,). Without ``damping``,
+    directions with singular values below ``_DAMPING`` are damped.
+    """
     if J.ndim == 3 and tau.ndim == 2 and len(J) != len(tau):
         raise ValueError(
             "batch: expected the same number of states in each argument, got "
@@ -310,29 +316,29 @@ def _solve_wrench(
         J = np.broadcast_to(J, (*states, *J.shape[-2:]))
         tau = np.broadcast_to(tau, (*states, model.nv))
     A = np.swapaxes(J, -1, -2) * lengths
-    computed = np.asarray(np.isfinite(A).all(axis=(-2, -1)))
-    if not computed.all():  # a configuration too large to compute with
-        A = np.where(computed[..., None, None], A, 0.0)
-        tau = np.where(computed[..., None], tau, np.nan)
-    weighted, b, least = A, tau, _DAMPING
+    is_finite = np.asarray(np.isfinite(A).all(axis=(-2, -1)))
+    if not is_finite.all():  # a configuration too large to compute with
+        A = np.where(is_finite[..., None, None], A, 0.0)
+        tau = np.where(is_finite[..., None], tau, np.nan)
+    weighted, b, min_singular_value = A, tau, _DAMPING
     if covariance is not None:
         W = whitening_matrix(model, covariance)
         weighted, b = W @ A, tau @ W.T
-        least = _DAMPING / float(np.sqrt(np.mean(np.diagonal(np.asarray(covariance)))))
+        min_singular_value = _DAMPING / float(np.sqrt(np.mean(np.diagonal(np.asarray(covariance)))))
     if damping is not None:
-        least = positive_number("damping", damping)
+        min_singular_value = positive_number("damping", damping)
     m = len(lengths)
     # all directions, also those beyond the number of efforts
     U, s, Vt = np.linalg.svd(weighted, full_matrices=model.nv < m)
     U = U[..., : s.shape[-1]]
-    limited = np.maximum(s, least)
-    projection = (U * (s / limited**2)[..., None, :]).swapaxes(-1, -2) @ b[..., None]
+    damped_s = np.maximum(s, min_singular_value)
+    projection = (U * (s / damped_s**2)[..., None, :]).swapaxes(-1, -2) @ b[..., None]
     z = (np.swapaxes(Vt[..., : s.shape[-1], :], -1, -2) @ projection)[..., 0]
     if s.shape[-1] < m:
         s = np.concatenate([s, np.zeros((*s.shape[:-1], m - s.shape[-1]))], axis=-1)
     directions = lengths[:, None] * np.swapaxes(Vt, -1, -2)
-    spread = directions / np.maximum(s, least)[..., None, :]
-    rank = (s >= least).sum(axis=-1)
+    spread = directions / np.maximum(s, min_singular_value)[..., None, :]
+    rank = (s >= min_singular_value).sum(axis=-1)
     return ExternalWrench(
         lengths * z,
         None if covariance is None else spread @ np.swapaxes(spread, -1, -2),
