@@ -145,7 +145,7 @@ def center_of_mass_kernel(r):
 
 
 @kernel
-def place_subtrees(r):
+def store_body_sums(r):
     """Store mass, first moment, momentum and its rate of each body, about its joint's origin.
 
         h = Y v,  f = Y a + v x* h
@@ -168,7 +168,7 @@ def place_subtrees(r):
 
 @kernel
 def sum_subtrees(r):
-    """Sum the quantities of ``place_subtrees`` over the bodies of each subtree.
+    """Sum the quantities of ``store_body_sums`` over the bodies of each subtree.
 
         m_p = m_p + m,  (m c)_p = (m c)_p + m c + m p
         h_p = h_p + h,  f_p = f_p + f
@@ -193,11 +193,11 @@ def subtree_centers_kernel(r):
         c = (m c) / m,  vc = h.linear / m,  ac = f.linear / m
 
     Reads Q; writes V, A, SUBTREE_COM, SUBTREE_VCOM, SUBTREE_ACOM, SUBTREE_MASS; calls
-    place_subtrees, sum_subtrees.
+    store_body_sums, sum_subtrees.
     """
     zero_unless_input(r, V)
     zero_unless_input(r, A)
-    place_subtrees(r)
+    store_body_sums(r)
     sum_subtrees(r)
     for i in range(1, njoints(r) + 1):
         m, moment = entry(r, MASS_SUM, i), vector(r, FIRST_MOMENT_SUM, i)
@@ -218,7 +218,7 @@ def subtree_centers_kernel(r):
 
 
 @kernel
-def subtree_columns(r, i, mass, jacobian):
+def add_subtree_columns(r, i, mass, jacobian):
     """Add the columns of a joint inside the subtree of the given mass to a Jacobian of its center.
 
         J_k = (Y S_k).linear / mass
@@ -232,7 +232,7 @@ def subtree_columns(r, i, mass, jacobian):
 
 
 @kernel
-def ancestor_columns(r, i, p, jacobian):
+def add_ancestor_columns(r, i, p, jacobian):
     """Add the columns of an ancestor to a Jacobian; p is the point, from the first joint's origin.
 
         J_k = S_k.linear + S_k.angular x (p - p_i)
@@ -259,7 +259,7 @@ def com_jacobian_kernel(r):
     sum_over_subtrees(r, COMPOSITE)
     clear_entries(r, JCOM, 3 * nv(r))
     for i in range(1, njoints(r) + 1):
-        subtree_columns(r, i, composite_inertia(r, 0).mass, JCOM)
+        add_subtree_columns(r, i, composite_inertia(r, 0).mass, JCOM)
 
 
 @kernel
@@ -278,11 +278,11 @@ def subtree_com_jacobian_kernel(r):
     first = first_joint(r)
     Y = composite_inertia(r, first)
     for i in range(first + 1, joint_subtree_end(r, first)):
-        subtree_columns(r, i, Y.mass, SUBTREE_JCOM)
+        add_subtree_columns(r, i, Y.mass, SUBTREE_JCOM)
     p = add(ra.position(r, first), divided_by_mass(Y.first_moment, Y.mass))
     i = first
     while i > 0:
-        ancestor_columns(r, i, p, SUBTREE_JCOM)
+        add_ancestor_columns(r, i, p, SUBTREE_JCOM)
         i = parent(r, i)
 
 

@@ -23,13 +23,13 @@ LOCAL = int(ReferenceFrame.LOCAL)
 # Rotation matrices whose columns are the axes
 CONTACT_AXES = field("_contact_axes", (packed.MAX_CONTACTS, 9))
 # A row for each body; see ``force_arm``
-FORCE_ARMS = field("_contact_arms", (2 * packed.MAX_CONTACTS, 3))
+FORCE_ARMS = field("_force_arms", (2 * packed.MAX_CONTACTS, 3))
 # Origin of c1, relative to the world's
 CONTACT_POINTS = field("_contact_points", (packed.MAX_CONTACTS, 3))
 # Matrices of 7 x 3; see ``store_poses``
 CONTACT_POSES = field("_contact_poses", (packed.MAX_CONTACTS, 21))
 # Motions from c1 to c2, at c1
-POSE_ERRORS = field("_contact_errors", (packed.MAX_CONTACTS, 6))
+POSE_ERRORS = field("_pose_errors", (packed.MAX_CONTACTS, 6))
 MIN_RELIABLE_DIAGONAL = 1e-12
 """A smaller diagonal entry of J M^-1 J', relative to the trace of D^-1, may be a rounding error."""
 SQUARED_ROUNDING_ERROR = 1e-24

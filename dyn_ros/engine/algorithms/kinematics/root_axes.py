@@ -16,7 +16,7 @@ FROM_PARENT = field("_from_parent", ("rows", 3))  # vector from the parent's ori
 COLUMNS = field("_columns", ("ncolumns", 6))  # S; revolute and prismatic joints use 3 numbers
 BODY_VELOCITY = field("_body_velocity", ("rows", 6))
 BODY_ACCELERATION = field("_body_acceleration", ("rows", 6))
-ORIGIN = field("_first_origin", (3,))  # position of the first joint
+ORIGIN = field("_origin", (3,))  # position of the first joint
 POSITION = field("_position", ("rows", 3))  # relative to the first joint
 
 
