@@ -21,7 +21,7 @@ from .compiler import ENTRIES, Entry
 _MAX_PROCESSES = 4
 _MEMORY_PER_PROCESS = 2.5e9  # bytes that must be free; a process requires up to 1.9e9
 _PACKAGE = __name__.split(".")[0]
-_COMMAND = f"import {_PACKAGE}\nfrom {__name__} import serve\nserve()"
+_COMMAND = f"import {_PACKAGE}\nfrom {__name__} import serve_requests\nserve_requests()"
 
 
 def processor_count() -> int:

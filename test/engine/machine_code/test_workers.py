@@ -104,7 +104,7 @@ def test_a_script_without_a_guard_is_not_imported_again(empty_cache, tmp_path):
 def test_calls_for_batches_are_compiled_after_all_others(empty_cache, monkeypatch):
     precompile = importlib.import_module("dyn_ros.engine.call.precompile")
     taken = []
-    monkeypatch.setattr(compiler.library, "address", lambda *_: 0)  # as without a library
+    monkeypatch.setattr(compiler.library, "code_address", lambda *_: 0)  # as without a library
     monkeypatch.setattr(precompile, "worker_count", lambda: 2)
     monkeypatch.setattr(
         precompile,
