@@ -82,7 +82,8 @@ class LocalRobot(StandaloneActor):
             self._engine_error = ""
         session.progress = self._compile_progress
         session.notice = session.progress.text
-        engine = self._engine
+        # what the thread has computed with belongs to it until it ends, see `dyn_ros.Data`
+        engine = None if self._start_thread.is_alive() else self._engine
         if engine is None:
             self._position, self._velocity, _ = self._steering.advance(min(seconds, MAX_ADVANCE))
             self._place_on_floor(session, self._position)

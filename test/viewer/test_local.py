@@ -252,6 +252,24 @@ def test_a_legged_robot_stands_on_the_floor(show):
     assert page.session.floor._position[2] == 0.0
 
 
+def test_the_robot_moves_while_the_thread_that_starts_the_engine_ends(show, monkeypatch):
+    report, is_seen = LocalRobot._report, threading.Event()
+
+    def report_slowly(robot, progress):
+        report(robot, progress)
+        if robot._engine is not None:
+            is_seen.wait(60.0)
+
+    monkeypatch.setattr(LocalRobot, "_report", report_slowly)
+    page = show()
+    while page.robot._engine is None:
+        time.sleep(0.01)
+    page.advance(1.0)
+    is_seen.set()
+    page.start()
+    assert page.robot._is_simulated
+
+
 def test_the_floor_is_where_the_motion_is_lowest(show):
     """At the base of an arm that moves above it; lower when a slider moves the arm below it."""
     page = show(EXAMPLE_ROBOTS / FILES["ur5"])

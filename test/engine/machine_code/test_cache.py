@@ -352,7 +352,7 @@ def test_planted_code_is_not_run(tmp_path):
 from dyn_ros.engine.machine_code import cache, compiler
 evil = compiler.Entry("small", lambda x: -1, "d").code_for(compiler.library.best_target())
 entry = compiler.Entry("small", lambda x: int(2.0 * x), "d")
-cache.write(entry.file_name(), evil)
+cache.write_entry(entry.file_name(), evil)
 print([entry.load(), entry.call(4.0)])
 """
     assert run(code, DYN_ROS_CACHE_DIR=str(planted), HOME=str(tmp_path)) == [False, -1]
