@@ -86,7 +86,7 @@ def is_fast(found):
     return all(isinstance(each, PlainMarker) for each in found.markers)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(st.lists(markers(), min_size=1, max_size=4), st.data())
 def test_a_message_of_a_known_pattern_is_read_without_rclpy(made, data):
     reader, message = marker_array_reader(), MarkerArray(markers=made)
