@@ -33,7 +33,7 @@ class _StateCall(NamedTuple):
 
     program: Any  # a Program
     workspace: Workspace
-    public_arrays: dict[Field, Array]  # of Data
+    public_arrays: dict[Field, Array]  # arrays in Data
     results: Any  # returned, unless they differ between calls
     finish: Callable[[], Any] | None  # returns the results if they differ between calls
     prepared: Any  # the extension's object

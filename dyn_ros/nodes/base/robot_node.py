@@ -68,7 +68,7 @@ class RobotNode(BaseNode):
         self.source = source or self
         # this node and its `members`, in the order in which they publish for a state
         self.robot_users: list[RobotNode] = [self]
-        self._robot: RobotContext | None = None  # of the source; None in its `members`
+        self._robot: RobotContext | None = None  # None in the `members` of a source
         self._is_compiled_for_mimic = False
         # result of `_build_robot` for parameters that are being set
         self._candidate: tuple[RobotContext, list[list[Compute]]] | None = None

@@ -42,7 +42,7 @@ OYABA = field(
 )
 DESCENDANT_INERTIA = field("_descendant_inertia", ("nv", "nv"))  # H of a joint's descendants
 DESCENDANT_FORCES = field("_descendant_forces", ("nv", 6))  # F, a row for each velocity
-DESCENDANT_BOUND = field("_descendant_bound", ("nv",))  # of the diagonal of H
+DESCENDANT_BOUND = field("_descendant_bound", ("nv",))  # bound for the diagonal of H
 MAX_ROUNDING_ERROR = 2e-15
 """A smaller pivot, relative to the inertia of the subtree, is a rounding error."""
 

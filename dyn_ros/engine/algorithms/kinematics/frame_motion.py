@@ -17,7 +17,7 @@ from ...kernel.vocabulary import *
 from ...model.frames import ReferenceFrame, frame_selector
 from ...model.model import Model
 
-FRAME_COLUMNS = field("_frame_columns", ("ncolumns", 6))  # of the joints that move the frame
+FRAME_COLUMNS = field("_frame_columns", ("ncolumns", 6))  # only for joints that move the frame
 FRAME_COLUMN_RATES = field("_frame_column_rates", ("ncolumns", 6))
 FRAME_VELOCITY = field(
     "frame_velocity", (6,), "Velocity (linear, angular) of one frame [m/s, rad/s]."
