@@ -107,7 +107,7 @@ def _read_shape(element: Element, colors: Mapping[str, Color | None], problems: 
 def _read_color(
     material: Element, colors: Mapping[str, Color | None], problems: list[str]
 ) -> Color | None:
-    """Return the color of a <material>, its own or that of its name; None without one.
+    """Return the color of a <material>, given directly or by its name; None without one.
 
     Appends a line to ``problems`` if the color cannot be read.
     """

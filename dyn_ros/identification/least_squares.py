@@ -133,7 +133,7 @@ class Estimator(NamedTuple):
         2. Estimate by least squares, and again with outliers counting linearly.
         3. Correct the estimate for the noise of the motion, by the shift of the previous fit if
            there is one.
-        4. Search for the physical estimate, starting at that of the previous fit.
+        4. Search for the physical estimate, starting at the previous fit's.
         """
         correlations, outliers = equations.correlations(first_estimate.parameters), 0.0
         correlation, limit = _median_correlation(correlations), np.full(len(correlations), np.inf)

@@ -48,7 +48,7 @@ class Pass(NamedTuple):
     ) -> Sums:
         """Return the contribution of a part of the recording with the index ``recording``.
 
-        ``rows`` are those of the samples that belong to the part, without its surroundings.
+        ``rows`` are the rows of samples that belong to the part, without its surroundings.
         """
         estimator, fit = self.estimator, self.fit
         samples = dataclasses.replace(

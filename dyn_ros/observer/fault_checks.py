@@ -120,7 +120,7 @@ def _valid_limits(numbers: Array) -> Array:
 class IntervalMeans(NamedTuple):
     """Means over an interval of a tenth of a second.
 
-    Those of n successive intervals have another axis in front, (n, ...).
+    For n successive intervals, each array has another axis in front, (n, ...).
     """
 
     q: Array  # (nq,), at the end

@@ -48,8 +48,8 @@ class RobotObserver:
     without the friction of the model, through the same filter; of the latest state if
     ``residual_valid``. ``speed`` is ``abs(v)`` through the low passes of the external efforts:
     thresholds at this speed lag as these do. ``gains`` (nv,) are the bandwidths [1/s], and
-    ``noise`` (nv,) each that of "kalman", by argument of ``MomentumObserver``; ``settling_time``
-    passes from the start to the first result [s].
+    ``noise`` has the arguments (nv,) of ``MomentumObserver`` for "kalman", by name;
+    ``settling_time`` passes from the start to the first result [s].
     """
 
     def __init__(
@@ -350,7 +350,7 @@ class _Filter:
         return observed, -smooth if self._is_residual else smooth, self.started
 
     def run(self, samples: SampleSeries) -> Array:
-        """Start anew, and return the result for each sample, (n, nv)."""
+        """Restart the observer, and return the result for each sample, (n, nv)."""
         self.start(samples.q[0], samples.v[0], samples.tau[0])
         external = self.observer.run(*samples)
         if self._low_pass:

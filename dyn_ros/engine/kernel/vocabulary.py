@@ -10,9 +10,9 @@
     lanes          operations on numbers: load, store, select_above, sqrt, ...
     packing        the model and the call: njoints, parent, idx_v, body_inertia, has_input, ...
 
-The docstring of a kernel ends with the fields that it reads and does not write itself, and those
-that it writes, by the names of their constants. Those of the kernels that it calls are included;
-if the docstring says ``calls``, only the inputs and the public fields among them are. Names in
+The docstring of a kernel ends with the fields that it reads and does not write itself, and the
+fields that it writes, by the names of their constants. Fields of the kernels that it calls are
+included; if the docstring says ``calls``, only inputs and public fields among them are. Names in
 lower case are arguments. The sines and cosines of joints are part of Q. A kernel that writes V or A
 sets it to zero if the caller omitted it.
 

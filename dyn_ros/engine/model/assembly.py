@@ -435,7 +435,7 @@ def _combined_warnings(tree: Tree, appendage: Tree) -> list[str]:
 
 
 def _warnings_without_massless(tree: Tree) -> list[str]:
-    """Return the warnings of a robot except those of joints without inertia."""
+    """Return the warnings of a robot, without warnings of joints that move no inertia."""
     massless: list[str] = []
     warn_massless(tree.joints, massless)
     return [text for text in tree.warnings if text not in massless]

@@ -30,7 +30,7 @@ TorqueFunction: TypeAlias = Callable[[RobotContext, State, DynamicsTerms], "Arra
 def command_parameters(*choices: str) -> tuple[Spec, ...]:
     """Return the node parameters of `~/command`.
 
-    `choices` are the values of the parameter `command` besides "none".
+    `choices` are the values of the parameter `command`, without "none".
     """
     return (
         Spec(
@@ -146,7 +146,7 @@ class CommandOutput:
         self._was_published = False
 
     def diagnostic_values(self, waiting: str) -> dict[str, str]:
-        """Return values for the diagnostics, and start counting messages anew.
+        """Return values for the diagnostics, and restart the count of messages.
 
         `waiting` is the reason why the node publishes nothing, or empty.
         """

@@ -33,7 +33,7 @@ def message_format(
 
     ``scan(path)`` finds topics and spans; the place of a span begins with its `Channels`.
     ``load_messages(path, places, codes)`` returns the serialized messages of the requested
-    channels; it gets the places that follow in the place of the span, such as those of its chunks,
+    channels; it gets the places that follow in the place of the span, such as its chunks' places,
     and the codes of these channels by number. Compressed files and messages are decompressed here.
     """
 

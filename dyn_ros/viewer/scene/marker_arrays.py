@@ -442,7 +442,7 @@ def make_inertia_markers(model: Model, appearance: Any, payloads: Mapping[str, A
 def _homogeneous_bodies(model: Model, scale: float) -> tuple[list[int], Array, Array, Array, Array]:
     """Return ids, rows, centers of mass, principal axes and widths of bodies that have mass.
 
-    Ids and rows are those of the base, 0, and of all joints, from 1 on.
+    Ids and rows are 0 for the base, and 1, 2, ... for the joints.
     """
     bodies = [model.base_inertia, *model.inertias]
     ids = [i for i, body in enumerate(bodies) if body.mass > 0.0]

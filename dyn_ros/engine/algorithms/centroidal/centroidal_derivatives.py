@@ -162,7 +162,7 @@ def centroidal_derivatives_kernel(r):
         ddhg/dq_k = X* dF/dq_k - (0, s_k x dhg.linear)
         ddhg/dv_k = X* dF/dv_k,  ddhg/da_k = X* dF/da_k         X*: shifts a force to c
 
-    The columns are those of ``store_force_columns``.
+    ``store_force_columns`` has stored the columns.
 
     Reads Q, V, A; writes COM, MASS, HG, DHG, OV, OA, J, DJ, PSID, DVDQ, DADQ, DADV, DFDA, DFDQ,
     DFDV, DH_DQ, DHDOT_DQ, DHDOT_DV, DHDOT_DA, DHDQ; calls compute_columns_and_forces,

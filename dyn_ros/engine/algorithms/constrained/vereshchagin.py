@@ -49,7 +49,9 @@ CONSTRAINT_FORCES = field(
     ("nv",),
     "Generalized forces of the constraints, -J' alpha nu, to send to the joints [N m, N].",
 )
-UNOPPOSED = field("_unopposed", ("nv",))  # L^-T of the forces not opposed by the constraints
+UNOPPOSED_TORQUES = field(
+    "_unopposed_torques", ("nv",)
+)  # L^-T tau, without forces that constraints oppose
 
 
 @kernel
@@ -96,10 +98,10 @@ def collect_unopposed_forces(r):
 
         f = R f_ext                         in root axes
 
-    Reads F_EXT, ROTATION; writes TRANSMITTED_FORCE, UNOPPOSED.
+    Reads F_EXT, ROTATION; writes TRANSMITTED_FORCE, UNOPPOSED_TORQUES.
     """
     opposed = constraints.integer_setting(r, constraints.OPPOSED)
-    clear_entries(r, UNOPPOSED, nv(r))
+    clear_entries(r, UNOPPOSED_TORQUES, nv(r))
     if opposed == constraints.EXTERNAL | constraints.FEEDFORWARD:
         return False
     clear_entries(r, cf.TRANSMITTED_FORCE, 6 * (njoints(r) + 1))
@@ -114,11 +116,11 @@ def collect_unopposed_forces(r):
 def add_unopposed_torques(r):
     """Add the feedforward torques to the unopposed ones, unless the constraints oppose them.
 
-    Reads TAU_IN; writes UNOPPOSED.
+    Reads TAU_IN; writes UNOPPOSED_TORQUES.
     """
     if constraints.integer_setting(r, constraints.OPPOSED) & constraints.FEEDFORWARD == 0:
         for k in range(nv(r)):
-            add_to_entry(r, UNOPPOSED, k, entry(r, TAU_IN, k))
+            add_to_entry(r, UNOPPOSED_TORQUES, k, entry(r, TAU_IN, k))
 
 
 @kernel
@@ -128,7 +130,7 @@ def eliminate_unopposed_forces(r):
         y = tau + S' f,  f = f - U D^-1 y,  f_p = f_p + f
 
     Reads TAU_IN, F_EXT, ROTATION, FROM_PARENT, COLUMNS, U, DINV; writes TRANSMITTED_FORCE,
-    UNOPPOSED.
+    UNOPPOSED_TORQUES.
     """
     if not collect_unopposed_forces(r):
         return
@@ -137,8 +139,8 @@ def eliminate_unopposed_forces(r):
         f = force(r, cf.TRANSMITTED_FORCE, i)
         for c in range(ncolumns(r, i) - 1, -1, -1):
             k = idx_v(r, i) + c
-            y = entry(r, UNOPPOSED, k) + ra.dot_column(r, i, c, f)
-            set_entry(r, UNOPPOSED, k, y)
+            y = entry(r, UNOPPOSED_TORQUES, k) + ra.dot_column(r, i, c, f)
+            set_entry(r, UNOPPOSED_TORQUES, k, y)
             f = cf.eliminate_velocity(r, f, k, y)
         add_to_force(r, cf.TRANSMITTED_FORCE, parent(r, i), force_moved(ra.from_parent(r, i), f))
 
@@ -149,12 +151,13 @@ def eliminate_unopposed_forces_coupled(r):
 
         y = L^-T (tau + J' f_ext)
 
-    Reads TAU_IN, F_EXT, ROTATION, FROM_PARENT, COLUMNS, L; writes TRANSMITTED_FORCE, UNOPPOSED.
+    Reads TAU_IN, F_EXT, ROTATION, FROM_PARENT, COLUMNS, L; writes TRANSMITTED_FORCE,
+    UNOPPOSED_TORQUES.
     """
     if collect_unopposed_forces(r):
-        cf.transmit_forces_inward(r, UNOPPOSED)
+        cf.transmit_forces_inward(r, UNOPPOSED_TORQUES)
         add_unopposed_torques(r)
-        solve_inward(r, UNOPPOSED)
+        solve_inward(r, UNOPPOSED_TORQUES)
 
 
 @kernel
@@ -167,7 +170,7 @@ def apply_constraint_forces(r):
     a_free is the acceleration without constraints and without the forces that the constraints do
     not oppose.
 
-    Reads UNOPPOSED; writes BIAS_TORQUE, COUPLING, NU, RANK, CONSTRAINT_TORQUES; calls
+    Reads UNOPPOSED_TORQUES; writes BIAS_TORQUE, COUPLING, NU, RANK, CONSTRAINT_TORQUES; calls
     scale_jacobian, add_free_acceleration, solve_semidefinite.
     """
     cf.scale_jacobian(r)
@@ -177,7 +180,7 @@ def apply_constraint_forces(r):
             r, constraints.run_start(r, n), constraints.run_stop(r, n), first, -1
         )
     for j in range(nv(r)):
-        u = entry(r, aba.BIAS_TORQUE, j) - entry(r, UNOPPOSED, j)
+        u = entry(r, aba.BIAS_TORQUE, j) - entry(r, UNOPPOSED_TORQUES, j)
         set_entry(r, CONSTRAINT_TORQUES, j, u)
     cf.add_free_acceleration(r, CONSTRAINT_TORQUES)
     for k in range(nconstraints(r)):

@@ -235,7 +235,7 @@ def compute_sparse_responses(r, C, C2, s_tau, A_tau, s_row, A_row, rates, rates2
 
 @kernel
 def compute_responses(r, to_torques, rates, rates2, response, response2):
-    """Compute the responses to two rates; ``to_torques`` is that of ``compute_torque_response``.
+    """Compute the responses to two rates; see ``compute_torque_response`` for ``to_torques``.
 
         d(ddq) = -P dtau - K' drow,  d(lambda) = K dtau - G^-1 drow
 

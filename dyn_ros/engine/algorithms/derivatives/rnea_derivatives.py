@@ -8,7 +8,7 @@ the first joint's origin, which preserves accuracy far from the root; public res
 shifted to the world's origin. A column of a joint's motion subspace S has the rates psid = v x S
 and psidd = a x S + v x psid, with v and a of the parent joint, and dAdv = dS/dt + psid. The subtree
 enters through its composite inertia Y, Coriolis inertia B and force f. Each column is combined with
-those of its own joint and of its ancestors:
+the columns of its joint and of its ancestors:
 
     dtau_i/dq_j = S_i (B psid_j + Y psidd_j)                j is an ancestor of i, or i itself
     dtau_j/dq_i = S_j (B psid_i + Y psidd_i + S_i x* f)     j is an ancestor of i

@@ -4,8 +4,8 @@
 
 Featherstone (2008), table 7.1, expressed in root axes, about each joint's own origin. The columns
 of a joint with several degrees of freedom are eliminated one by one. X is the shift from a joint's
-origin to its parent's: X m and X* f are motions and forces about the parent's origin. The inertia
-with all joints of the subtree locked is that of the composite rigid body.
+origin to its parent's: X m and X* f are motions and forces about the parent's origin. With all
+joints of the subtree locked, the inertia is the composite rigid body's.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def articulated_column(r, i, c, Y):
 def store_locked_inertia(r, i, mass, bound):
     """Store mass and inertia bound of the subtree of joint i with its joints locked.
 
-    ``mass`` and ``bound`` are those of its body; the children's sums are added. Free joints reduce
+    ``mass`` and ``bound`` belong to its body; the children's sums are added. Free joints reduce
     the locked inertia. The rest, a pivot, can be as small as the rounding error, which is
     proportional to the locked inertia; pivots are therefore compared with the bound.
 

@@ -77,7 +77,7 @@ def add_inertia_to_parent(r, field, i):
 
 @kernel
 def store_inertia_matrix(r):
-    """Compute M and the inertias of the subtrees, in an inward pass, after those of all bodies.
+    """Compute M and the inertias of the subtrees from all bodies' inertias, in an inward pass.
 
         Y_p = Y_p + X* Y X^-1
         F = Y S_i,  M_ii = S_i' F

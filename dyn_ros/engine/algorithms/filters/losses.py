@@ -36,7 +36,7 @@ class Losses:
         self._read_friction()
 
     def _read_friction(self) -> None:
-        """Read the friction of the model, split into that of the kernels and of the drives."""
+        """Read the friction of the model: the part that kernels compute, and the drives' part."""
         model, zero = self._model, np.zeros(self._model.nv)
         self._drives = model.drives
         self._own: Drives | None = None

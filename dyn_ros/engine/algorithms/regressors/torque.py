@@ -40,7 +40,9 @@ JOINT_TORQUE_REGRESSOR_PRODUCT = field(
     "torques, in the order of its columns [N2 m2 per kg, kg m, "
     "kg m2].",
 )
-COMBINED = field("_combined", ("rows", 6))  # sums of columns of S times torques
+TORQUE_WEIGHTED_COLUMNS = field(
+    "_torque_weighted_columns", ("rows", 6)
+)  # sums of columns of S times torques
 
 
 # --- one body, in its own axes
@@ -156,15 +158,15 @@ def joint_torque_regressor_product_kernel(r):
     s is the sum of S_k tau_k over the joints that carry body i.
 
     Reads Q, V, A, TAU_IN; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, BODY_ACCELERATION,
-    JOINT_TORQUE_REGRESSOR_PRODUCT, COMBINED.
+    JOINT_TORQUE_REGRESSOR_PRODUCT, TORQUE_WEIGHTED_COLUMNS.
     """
     place_universe_with_gravity(r)
-    clear_entries(r, COMBINED, 6)
+    clear_entries(r, TORQUE_WEIGHTED_COLUMNS, 6)
     for i in range(1, njoints(r) + 1):
         w, a = motion_of_body(r, i)
         s = motion_in_body_axes(
             rotation(r, ra.ROTATION, i),
-            ra.store_velocity(r, i, COMBINED, TAU_IN),
+            ra.store_velocity(r, i, TORQUE_WEIGHTED_COLUMNS, TAU_IN),
         )
         set_inertia(r, JOINT_TORQUE_REGRESSOR_PRODUCT, i - 1, power_derivatives(w, a, s))
 
