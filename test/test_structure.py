@@ -3,6 +3,7 @@
 """The structure of the package: imports point one way, and few modules use private names."""
 
 import ast
+import functools
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,12 @@ FIRST = Path("command/ctrl_c.py")  # imported before everything else; imports no
 MODULES = {path.relative_to(PACKAGE): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
+@functools.cache
+def tree(file):
+    """The syntax tree of a file, which is parsed when a test needs it, not when tests are collected."""
+    return ast.parse(MODULES[file].read_text(encoding="utf-8"))
+
+
 def module(parts):
     """The file of a dotted name below the package, or None."""
     files = Path(*parts[:-1], f"{(parts or ['?'])[-1]}.py"), Path(*parts, "__init__.py")
@@ -69,7 +76,7 @@ def module(parts):
 
 def imported(file):
     """The files of the package that a file imports, annotations included."""
-    for node in ast.walk(ast.parse(MODULES[file].read_text(encoding="utf-8"))):
+    for node in ast.walk(tree(file)):
         if isinstance(node, ast.Import):
             names = [name.name.split(".") for name in node.names]
             yield from (module(parts[1:]) for parts in names if parts[0] == "dyn_ros")
@@ -85,15 +92,15 @@ def imported(file):
                 yield module([*parts, name.name]) or module(parts)
 
 
-IMPORTS = {
-    file: {
+@functools.cache
+def imports(file):
+    """The other files of the package that a file imports, those of what users see only in part."""
+    return {
         other
         for other in imported(file)
         if other not in (None, file, FIRST)
         and (other != PUBLIC or file.parts[0] in ("engine", "observer"))
     }
-    for file in MODULES
-}
 
 
 @pytest.mark.parametrize("file", [pytest.param(file, id=str(file)) for file in MODULES])
@@ -101,7 +108,7 @@ def test_imports_point_one_way(file):
     folder = file.parent.as_posix()
     assert folder in ORDER, f"{file}: add its folder to ORDER"
     below = ORDER[: ORDER.index(folder) + 1]
-    above = {str(other) for other in IMPORTS[file] if other.parent.as_posix() not in below}
+    above = {str(other) for other in imports(file) if other.parent.as_posix() not in below}
     assert above == set()
 
 
@@ -112,7 +119,7 @@ def circles():
     def visit(file):
         number[file] = low[file] = len(number)
         stack.append(file)
-        for other in IMPORTS[file]:
+        for other in imports(file):
             if other not in number:
                 visit(other)
                 low[file] = min(low[file], low[other])
@@ -143,7 +150,6 @@ UNDOCUMENTED = {"nodes": {"handle", "send_response"}, "viewer": set()}
 """Names without an underscore that belong there as well."""
 STANDARD = {"_replace", "_asdict", "_fields", "_make", "_exit"}
 """Documented names of the standard library."""
-TREES = {file: ast.parse(path.read_text(encoding="utf-8")) for file, path in MODULES.items()}
 CHECKED = [
     file for file in MODULES if file.parts[0] in INTERNALS and file not in INTERNALS.values()
 ]
@@ -157,9 +163,9 @@ def is_of_self(node):
     return isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
 
 
-def defined(tree):
+def defined(file):
     """The names of functions, classes, variables and attributes that a module defines."""
-    for node in ast.walk(tree):
+    for node in ast.walk(tree(file)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             yield node.name
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -168,23 +174,25 @@ def defined(tree):
             yield from [node.attr] if is_of_self(node) else []
 
 
-OWN = {name for tree in TREES.values() for name in defined(tree)}
+@functools.cache
+def names_of_the_package():
+    return {name for file in MODULES for name in defined(file)}
 
 
 def internal_names(folder):
     """The names that the module for the library of a folder uses, and no other module may."""
-    nodes = ast.walk(TREES[INTERNALS[folder]])
+    nodes = ast.walk(tree(INTERNALS[folder]))
     names = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     return {name for name in names if is_private(name)} | UNDOCUMENTED[folder]
 
 
 def private_names(file):
     """The private names of libraries that a module uses."""
-    names, own = internal_names(file.parts[0]), set(defined(TREES[file]))
-    for node in ast.walk(TREES[file]):
+    names, own = internal_names(file.parts[0]), set(defined(file))
+    for node in ast.walk(tree(file)):
         if isinstance(node, ast.Attribute):
             name = node.attr
-            is_foreign = is_private(name) and name not in OWN | STANDARD
+            is_foreign = is_private(name) and name not in names_of_the_package() | STANDARD
             if is_foreign or name in names - (own if is_of_self(node) else set()):
                 yield name
         elif isinstance(node, (ast.Import, ast.ImportFrom)) and not getattr(node, "level", 0):

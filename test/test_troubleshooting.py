@@ -3,6 +3,7 @@
 """The messages that docs/troubleshooting.md explains are messages of the code."""
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -32,18 +33,20 @@ def texts(tree):
                 yield "\0".join(part[0] for part in parts)
 
 
-SOURCES = [
-    text
-    for file in sorted((ROOT / "dyn_ros").rglob("*.py"))
-    for text in texts(ast.parse(file.read_text()))
-]
+@functools.cache
+def texts_of_the_package():
+    return [
+        text
+        for file in sorted((ROOT / "dyn_ros").rglob("*.py"))
+        for text in texts(ast.parse(file.read_text()))
+    ]
 
 
 def is_said(line):
     """Whether some text of the sources has the line's words, with what is filled in between."""
     words = [word.strip() for word in line.split("...") if word.strip()]
     pattern = re.compile(".*".join(map(re.escape, words)), re.DOTALL)
-    return any(pattern.search(text) for text in SOURCES)
+    return any(pattern.search(text) for text in texts_of_the_package())
 
 
 @pytest.mark.parametrize("line", QUOTED)
