@@ -90,9 +90,10 @@ demo:
 	$(call set_up,shared more-wheels)
 	$(VENV)/bin/dyn_ros demo $(ARGS)
 
+# Two processors are busy with three processes: tests of nodes and in a browser often wait.
 test:
 	$(call set_up,shared test-wheels)
-	$(VENV)/bin/pytest -n 2 $(ARGS)
+	$(VENV)/bin/pytest -n 3 $(ARGS)
 
 test-quick:
 	$(call set_up,shared test-wheels)

@@ -6,9 +6,8 @@ Nothing leaves this machine, each test process (and what it starts) has a DDS do
 folder of its own, and both are settled before anything imports rclpy. Modules of this folder,
 such as the peer harness, are importable from every test.
 
-A run of all tests first compiles all functions, in parallel. With pytest-xdist and `-n 2`, one
-process begins with the tests of the nodes, and one with those in a browser and of the demo, one
-after the other: each of them keeps both processors busy.
+A run of all tests first compiles all functions, in parallel. With pytest-xdist, one process begins
+with the tests of the nodes, and one with those in a browser and of the demo, one after the other.
 """
 
 import faulthandler
