@@ -205,16 +205,15 @@ class CentroidalNode(RobotNode):
         if values["contact_frames"]:
             support = self.support(robot, state, terms)
             return None if support is None else support.acceleration
-        return self._forward_dynamics(robot, state.q, state.v, state.effort)
+        return self._forward_dynamics(robot, state)
 
-    def _forward_dynamics(
-        self, robot: RobotContext, q: Array, v: Array, effort: Array
-    ) -> Array | None:
-        """Return the joint accelerations under efforts, (nv,); None, after logging, if they are not
-        finite.
+    def _forward_dynamics(self, robot: RobotContext, state: State) -> Array | None:
+        """Return the joint accelerations under the efforts of a state, (nv,).
+
+        Returns None, after logging, if they cannot be computed.
         """
         try:
-            a = dyn_ros.aba(robot.model, robot.data, q, v, effort)
+            a = dyn_ros.aba(robot.model, robot.data, state.q, state.v, robot.joint_torque(state))
             if np.isfinite(a).all():
                 return a
             raise Rejected(TOO_LARGE)

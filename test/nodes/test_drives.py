@@ -14,7 +14,7 @@ from std_msgs.msg import Float64MultiArray, String
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 import dyn_ros
-from dyn_ros.msg import JointSpaceDynamics, RobotState
+from dyn_ros.msg import CentroidalState, ContactForces, JointSpaceDynamics, RobotState
 from dyn_ros.nodes.base.lifecycle import DESCRIPTION_QOS
 from dyn_ros.srv import (
     EstimateEffortDelay,
@@ -196,6 +196,55 @@ def test_delays_that_differ_are_stated(client, start, real, tmp_path):
     node = start(module=MODULE)
     done, why = client.set_parameters(node, drives=str(tmp_path / "drives.yaml"))
     assert not done and "expected one delay for all joints" in why
+
+
+def test_contact_forces_and_accelerations_are_those_of_the_torques(client, start, drives, real):
+    node = start(
+        module="dyn_ros.nodes.centroidal_node",
+        drives=drives,
+        contact_frames=["tool"],
+        contact_source="always",
+        acceleration_source="none",
+    )
+    data, torque, zero = dyn_ros.Data(real), np.linspace(5.0, -4.0, 7), np.zeros(7)
+    gravity = dyn_ros.generalized_gravity(real, data, Q).copy()
+    currents = (torque - real.drives.is_compensated * gravity) / real.drives.gain
+    tool = dyn_ros.Contact("tool", 3, dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED)
+    held = dyn_ros.contact_forces(real, data, Q, zero, zero, torque, [tool])["tool"].copy()
+    output, speak = client.listen(ContactForces, node.name + "/contact_forces"), client.speaker(node)
+    [answer] = speak.ask(speak.message(real.joint_names, Q, zero, currents), output)
+    force = answer.forces[0].wrench.force
+    np.testing.assert_allclose([force.x, force.y, force.z], held, rtol=1e-9)
+    free = dyn_ros.aba(real, data, Q, V, torque).copy()
+    rate = dyn_ros.centroidal_momentum_time_derivative(real, data, Q, V, free)[:3].copy()
+    assert client.set_parameters(
+        node, contact_frames=[""], acceleration_source="forward_dynamics"
+    ) == (True, "")
+    output = client.listen(CentroidalState, node.name + "/state")
+    speak.ask(speak.message(real.joint_names, Q, V, currents), output)
+    [state] = speak.ask(speak.message(real.joint_names, Q, V, currents), output)
+    rates = state.linear_momentum_rate
+    assert state.rates_valid
+    np.testing.assert_allclose([rates.x, rates.y, rates.z], rate, rtol=1e-9)
+
+
+def test_contact_forces_need_a_gain(client, start, drives, real):
+    drives.write_text("joints:\n  shoulder_yaw: {unit: A}\n")
+    node = start(
+        module="dyn_ros.nodes.centroidal_node",
+        drives=drives,
+        contact_frames=["tool"],
+        contact_source="always",
+    )
+    forces = client.listen(ContactForces, node.name + "/contact_forces")
+    output, speak = client.listen(CentroidalState, node.name + "/state"), client.speaker(node)
+    for _ in range(3):
+        speak.ask(speak.message(real.joint_names, Q, V, np.ones(7)), output)
+    assert not forces
+    client.diagnostics(
+        node,
+        lambda status, values: "no gain makes them torques" in f"{status.message} {values}",
+    )
 
 
 def test_friction_depends_on_the_load(client, start, drives, real):

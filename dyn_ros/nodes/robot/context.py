@@ -15,6 +15,7 @@ import numpy as np
 import dyn_ros
 from dyn_ros import Data, Model
 from dyn_ros.drives.file import missing_gains
+from dyn_ros.engine.algorithms.dynamics.friction import add_compensated_gravity
 from dyn_ros.engine.kernel.names import join_names, unknown_name
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.composite_bodies import Body
@@ -174,6 +175,18 @@ class RobotContext:
         """
         if names:
             dyn_ros.all_terms(self.model, self.data, state.q, state.v, only=names)
+
+    def joint_torque(self, state: State) -> Array | None:
+        """Return the joint torques, (nv,), that the efforts of a state mean; None if unknown.
+
+        They are converted as the parameter drives declares. Raises `Rejected` if it does not say how.
+        """
+        if state.effort is None:
+            return None
+        for problem in self.missing_gains.values():
+            raise Rejected(problem)
+        torque = self.model.drives.to_torque(state.effort)
+        return add_compensated_gravity(self.model, self.data, state.q, torque)
 
     def compute_once(self, state: State, name: str, compute: Callable[[], Result]) -> Result:
         """Return `compute()`, called once for each state; `name` is the key of its result."""

@@ -129,7 +129,7 @@ def _solve_forces(
     Accelerations are None if they are unknown; unknown velocities and accelerations count as zero.
     `source` is the parameter acceleration_source.
     """
-    model, data, q, v, tau = robot.model, robot.data, state.q, state.v, state.effort
+    model, data, q, v, tau = robot.model, robot.data, state.q, state.v, robot.joint_torque(state)
     if tau is None:
         return None
     if source == "forward_dynamics":
