@@ -386,7 +386,7 @@ class Samples:
                     f"recording: expected the {kind} {', '.join(expected_names)}, got "
                     f"{', '.join(names)}; read it with this robot and all joints"
                 )
-        return cls._prepare(model, *_complete_states(recording, velocity), cutoff, velocity)
+        return cls._prepare(model, *_drop_incomplete_states(recording, velocity), cutoff, velocity)
 
     @classmethod
     def _prepare(
@@ -454,10 +454,13 @@ class Samples:
         write_columns(path, table)
 
 
-def _complete_states(recording: Recording, velocity: bool) -> tuple[Recording, Sequence[str]]:
-    """Return a copy of the states with complete efforts, and a warning about dropped states.
+def _drop_incomplete_states(
+    recording: Recording, velocity: bool
+) -> tuple[Recording, Sequence[str]]:
+    """Return a copy without states that lack an effort or, if ``velocity``, a velocity; a warning.
 
-    All rows of a table are kept.
+    The warning counts these states. All rows of a table are kept. Raises a ValueError if an effort
+    or a velocity is unknown in all states.
     """
     if recording.table_time is not None:
         return recording.take(np.arange(len(recording))), ()

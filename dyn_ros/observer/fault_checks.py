@@ -114,11 +114,11 @@ def _valid_limits(numbers: Array) -> Array:
     return np.where((numbers > 0.0) & np.isfinite(numbers), numbers, _DEFAULT_LIMIT)
 
 
-# --- means of tenths of a second
+# --- means of intervals
 
 
 class IntervalMeans(NamedTuple):
-    """Means over an interval of a tenth of a second.
+    """Means over an interval of ``PERIOD``, or of five samples if these take longer.
 
     For n successive intervals, each array has another axis in front, (n, ...).
     """
@@ -162,13 +162,14 @@ def average_interval(
 # --- checks
 
 
-def find_interval_faults(
+def find_faults_in_means(
     model: Model, data: Data, typical_effort: Array, intervals: Sequence[IntervalMeans]
 ) -> tuple[EffortFault, ...]:
-    """Return the faults of measured efforts in intervals, at most one for each coordinate.
+    """Return the faults of measured efforts, found in means, at most one for each coordinate.
 
     ``intervals`` are successive ones, in order of time; ``typical_effort`` (nv,) is from
-    ``typical_efforts`` [N m, N].
+    ``typical_efforts`` [N m, N]. With a floating base, only intervals count in which almost nothing
+    carries it.
     """
     if not model.nv:
         return ()

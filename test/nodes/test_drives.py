@@ -211,7 +211,10 @@ def test_contact_forces_and_accelerations_are_those_of_the_torques(client, start
     currents = (torque - real.drives.is_compensated * gravity) / real.drives.gain
     tool = dyn_ros.Contact("tool", 3, dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED)
     held = dyn_ros.contact_forces(real, data, Q, zero, zero, torque, [tool])["tool"].copy()
-    output, speak = client.listen(ContactForces, node.name + "/contact_forces"), client.speaker(node)
+    output, speak = (
+        client.listen(ContactForces, node.name + "/contact_forces"),
+        client.speaker(node),
+    )
     [answer] = speak.ask(speak.message(real.joint_names, Q, zero, currents), output)
     force = answer.forces[0].wrench.force
     np.testing.assert_allclose([force.x, force.y, force.z], held, rtol=1e-9)

@@ -31,9 +31,10 @@ def kernel(function: Function) -> Function:
 
 
 def subroutine(function: Function) -> Function:
-    """Declare a large function that several kernels call, and that is not inlined.
+    """Declare a function that is not inlined into the kernels that call it.
 
-    Its code is optimized once for floats and once for lanes, instead of within each kernel.
+    Its code is optimized once for floats and once for lanes, instead of within each kernel. This is
+    for large functions, and for those that the optimizer would round differently within a kernel.
     """
     SUBROUTINES.add(function)  # type: ignore[arg-type]
     return function

@@ -41,7 +41,7 @@ TARGETS = {
 
 @functools.cache
 def best_target() -> str:
-    """Return ``DYN_ROS_TARGET``, or the best target of machine code for this processor."""
+    """Return ``DYN_ROS_TARGET``, or the best target for this processor, "" if there is none."""
     configured = os.environ.get("DYN_ROS_TARGET")
     if configured and configured not in TARGETS:
         raise ValueError(

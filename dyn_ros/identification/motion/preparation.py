@@ -113,7 +113,7 @@ class _Preparation:
         self.is_filtered = arrays["v"] is None or arrays["a"] is None
 
     def drop_corrupt(self, rows: slice) -> None:
-        """Drop all rows but these, which are corrupt, and report them."""
+        """Keep only ``rows``; drop and report the others, which are corrupt."""
         for start, stop in ((0, rows.start), (rows.stop, len(self.arrays["time"]))):
             if start < stop:
                 self.warnings.append(
