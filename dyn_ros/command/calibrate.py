@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ..logs.quantity_settings import CalibrationOptions, QuantitySettings
-from . import arguments, recorded
+from . import arguments, recording_arguments
 from .arguments import Commands, positive_number, report_errors
 
 if TYPE_CHECKING:
@@ -37,10 +37,10 @@ def add_calibrate(commands: Commands) -> None:
         help="write parameters of observer_node, also for log --thresholds",
     )
     arguments.add_root_joint(command)
-    recorded.add_velocity(command)
+    recording_arguments.add_velocity(command)
     arguments.add_settings(command, "cutoff")
-    recorded.add_columns(command)
-    recorded.add_lock(
+    recording_arguments.add_columns(command)
+    recording_arguments.add_lock(
         command, "its mean, in tables", ". Joints without columns in tables are locked anyway"
     )
     command.add_argument(
@@ -72,10 +72,10 @@ def _run_calibrate(options: argparse.Namespace) -> None:
     gain, smoothing = settings.pop("gain", None), settings.pop("smoothing", None)
     with tables.progress_bar("reading", TimeElapsedColumn()), report_errors():
         paths = find_recordings(options.recordings)
-        arm = recorded.apply_lock_option(options, model, paths)
-        arguments.require_gains(options, arm)
+        locked_model = recording_arguments.apply_lock_option(options, model, paths)
+        arguments.require_gains(options, locked_model)
         calibration = calibrate_recordings(
-            arm,
+            locked_model,
             paths,
             CalibrationOptions(
                 QuantitySettings(velocity=options.velocity, **settings),
@@ -83,7 +83,7 @@ def _run_calibrate(options: argparse.Namespace) -> None:
                 smoothing,
                 options.false_alarms,
             ),
-            columns=recorded.renamed_columns(options, model, paths),
+            columns=recording_arguments.renamed_columns(options, model, paths),
             topics=tuple(options.topic) or None,
             odometry=options.odometry,
             since=options.since,

@@ -22,7 +22,7 @@ from ..engine.model import Model
 from ..engine.model.drives import MAX_MEASUREMENT
 from ..engine.model.urdf.text import encoding_of
 from ..engine.model.write import write_urdf
-from . import arguments, recorded
+from . import arguments, recording_arguments
 from .arguments import Commands, UsageError, positive_number, report_errors
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def add_identify(commands: Commands) -> None:
         metavar="FRAME",
         help="frame of the link that carries the load, close to the load",
     )
-    recorded.add_options(command)
+    recording_arguments.add_options(command)
     command.add_argument(
         "--no-shapes",
         action="store_true",
@@ -205,29 +205,29 @@ def _identify_from_options(
     )
     gains = None
 
-    def make_options(arm: Model, samples: Samples | None) -> IdentifyOptions:
+    def make_options(locked_model: Model, samples: Samples | None) -> IdentifyOptions:
         """Return the options for the robot ``arm``; estimate gains from samples if requested."""
         nonlocal gains
-        arguments.require_gains(options, arm, _KNOWN_LOAD_REMEDY)
+        arguments.require_gains(options, locked_model, _KNOWN_LOAD_REMEDY)
         if not estimates_gains or samples is None:
             return dataclasses.replace(
-                identify_options, motor_constants=_parse_constants(options, arm)
+                identify_options, motor_constants=_parse_constants(options, locked_model)
             )
-        gains = _estimate_gains(options, model, arm, samples)
+        gains = _estimate_gains(options, model, locked_model, samples)
         constants = np.where(np.isfinite(gains.gain), gains.gain, 1.0)
         return dataclasses.replace(identify_options, motor_constants=constants)
 
     arguments.silence_distributed_log(options)
     robot, lock = (
-        (recorded.apply_lock_option(options, model, paths), {})
+        (recording_arguments.apply_lock_option(options, model, paths), {})
         if in_parts
-        else recorded.joints_to_lock(options, model, paths)
+        else recording_arguments.joints_to_lock(options, model, paths)
     )
     result = identify_recordings(
         robot,
         paths,
         make_options,
-        recorded.read_options(options, model, paths),
+        recording_arguments.read_options(options, model, paths),
         lock=lock,
         cutoff=options.cutoff,
         velocity=bool(options.velocity),
@@ -252,28 +252,32 @@ def _require_load_options(options: argparse.Namespace, estimates_gains: bool) ->
 
 
 def _estimate_gains(
-    options: argparse.Namespace, model: Model, arm: Model, samples: Samples
+    options: argparse.Namespace, model: Model, locked_model: Model, samples: Samples
 ) -> GainEstimate:
     """Estimate the gains of the drives from recordings with a load."""
     from ..identification import estimate_gains
 
-    loaded = _read_other_recordings(options, model, arm, options.loaded, samples.cutoff)
-    return estimate_gains(arm, samples, loaded, options.load, options.load_frame)
+    loaded = _read_further_samples(options, model, locked_model, options.loaded, samples.cutoff)
+    return estimate_gains(locked_model, samples, loaded, options.load, options.load_frame)
 
 
-def _read_other_recordings(
-    options: argparse.Namespace, model: Model, arm: Model, paths: Sequence[str], cutoff: float
+def _read_further_samples(
+    options: argparse.Namespace,
+    model: Model,
+    locked_model: Model,
+    paths: Sequence[str],
+    cutoff: float,
 ) -> list[Samples]:
-    """Read recordings for validation or with a load, filtered like the training samples."""
+    """Read all of recordings for validation or with a load, filtered like the training samples."""
     from ..recordings.formats.sources import find_recordings
 
-    recordings = []
+    further_samples = []
     for path in find_recordings(paths):
-        samples = recorded.read_complete(options, model, arm, path, cutoff)
+        samples = recording_arguments.read_complete(options, model, locked_model, path, cutoff)
         for text in samples.warnings:
             print(f"warning: {path}: {text}", file=sys.stderr)
-        recordings.append(samples)
-    return recordings
+        further_samples.append(samples)
+    return further_samples
 
 
 def _find_shapes(
@@ -317,9 +321,7 @@ def _find_validation_errors(
             file=sys.stderr,
         )
     samples = Samples.concatenate(
-        _read_other_recordings(
-            options, model, result.model, options.validate, result.samples.cutoff
-        )
+        _read_further_samples(options, model, result.model, options.validate, result.samples.cutoff)
     )
     constants = result.identified.drives.gain / result.model.drives.gain
     samples = dataclasses.replace(

@@ -20,7 +20,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ..logs.write.quantity_table import QUANTITIES, REQUIREMENTS, order_quantities
-from . import arguments, recorded
+from . import arguments, recording_arguments
 from .arguments import Commands, UsageError, name_options, positive_number, report_errors
 
 if TYPE_CHECKING:
@@ -44,9 +44,9 @@ def add_log(commands: Commands) -> None:
     )
     arguments.add_drives(command)
     arguments.add_root_joint(command)
-    recorded.add_velocity(command)
-    recorded.add_columns(command)
-    recorded.add_lock(
+    recording_arguments.add_velocity(command)
+    recording_arguments.add_columns(command)
+    recording_arguments.add_lock(
         command, "its mean, in tables", ". Joints without columns in tables are locked anyway"
     )
     command.add_argument(
@@ -169,14 +169,14 @@ def _prepare_log(options: argparse.Namespace, out: Path) -> Log:
     paths = find_recordings(options.recordings)
     model = whole_model = None if options.robot is None else arguments.read_model(options)
     if whole_model is not None:
-        model = recorded.apply_lock_option(options, whole_model, paths)
+        model = recording_arguments.apply_lock_option(options, whole_model, paths)
         if EFFORT_QUANTITIES & set(quantities):
             arguments.require_gains(options, model)
     if model is not None and "contacts" in quantities:
         contact_thresholds(model, settings)
     writer = PartWriter(quantities, settings, options.format, options.rate)
     request = replace(
-        recorded.read_options(options, whole_model, paths),
+        recording_arguments.read_options(options, whole_model, paths),
         robot=model,
         root_joint=None if options.root_joint == "fixed" else options.root_joint,
         overlap=required_overlap(quantities, settings, model),

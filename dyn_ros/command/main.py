@@ -369,9 +369,11 @@ def _run_excite(options: argparse.Namespace) -> None:
 
     from ..identification import excite
     from ..identification.excitation import trajectory_suffix
-    from . import recorded, tables
+    from . import recording_arguments, tables
 
-    model = recorded.reduce_model(read_robot(options, Model.from_urdf), options.lock)
+    model = recording_arguments.lock_at_positions(
+        read_robot(options, Model.from_urdf), options.lock
+    )
     with (
         tables.progress_bar("searching", MofNCompleteColumn()) as show,
         report_errors(options.output),

@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from . import arguments, recorded
+from . import arguments, recording_arguments
 from .arguments import Commands, UsageError, report_errors
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def add_payload(commands: Commands) -> None:
         help=f"of the payload in this request (default: {_DEFAULT_NAME})",
     )
     arguments.add_root_joint(command)
-    recorded.add_options(command)
+    recording_arguments.add_options(command)
 
 
 def _run_payload(options: argparse.Namespace) -> None:
@@ -57,13 +57,13 @@ def _run_payload(options: argparse.Namespace) -> None:
     if not options.name:
         raise UsageError(f"--name: expected a name, got ''; leave it out for {_DEFAULT_NAME!r}")
     with tables.progress_bar("reading"), report_errors():
-        arm, samples = recorded.read_recorded_samples(
+        locked_model, samples = recording_arguments.read_recorded_samples(
             options, model, find_recordings(options.recordings), False
         )
-        arguments.require_gains(options, arm)
-        warnings = [*samples.warnings, *effort_unit_warnings(arm, samples)]
-        payload = identify_payload(arm, samples, options.load_frame)
-    tables.show_payload(arm.velocity_names, payload, warnings)
+        arguments.require_gains(options, locked_model)
+        warnings = [*samples.warnings, *effort_unit_warnings(locked_model, samples)]
+        payload = identify_payload(locked_model, samples, options.load_frame)
+    tables.show_payload(locked_model.velocity_names, payload, warnings)
     if options.output:
         with report_errors(options.output):
             options.output.write_text(_format_request(payload, options.name), encoding="utf-8")

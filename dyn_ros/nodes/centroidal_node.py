@@ -196,11 +196,7 @@ class CentroidalNode(RobotNode):
         values = self.parameters.values
         if values["acceleration_source"] == "finite_difference":
             return state.acceleration
-        if (
-            values["acceleration_source"] != "forward_dynamics"
-            or state.v is None
-            or state.effort is None
-        ):
+        if values["acceleration_source"] != "forward_dynamics":
             return None
         if values["contact_frames"]:
             support = self.support(robot, state, terms)
@@ -210,10 +206,13 @@ class CentroidalNode(RobotNode):
     def _forward_dynamics(self, robot: RobotContext, state: State) -> Array | None:
         """Return the joint accelerations under the efforts of a state, (nv,).
 
-        Returns None, after logging, if they cannot be computed.
+        Returns None if an input is missing or, after logging, if they cannot be computed.
         """
         try:
-            a = dyn_ros.aba(robot.model, robot.data, state.q, state.v, robot.joint_torque(state))
+            torque = robot.joint_torque(state)
+            if state.v is None or torque is None:
+                return None
+            a = dyn_ros.aba(robot.model, robot.data, state.q, state.v, torque)
             if np.isfinite(a).all():
                 return a
             raise Rejected(TOO_LARGE)

@@ -3,9 +3,10 @@
 """Faults of measured efforts: missing, stuck, saturated, of the wrong sign or in other units.
 
 Measured efforts are compared with those that the model needs for the motion, both as means of
-intervals of 0.1 s, or of five samples if these take longer. A fault is reported only if neither a payload nor a push explains it, and if the
-motion contains enough information. An arm at rest contains none, nor does a joint with a vertical
-axis that does not accelerate. What remains unexplained is not a fault.
+intervals of 0.1 s, or of five samples if these take longer. A fault is reported only if neither a
+payload nor a push explains it, and if the motion contains enough information. An arm at rest
+contains none, nor does a joint with a vertical axis that does not accelerate. What remains
+unexplained is not a fault.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ class EffortMonitor:
 
     Pass each sample to it, with the external efforts of a ``MomentumObserver``: measured plus
     external efforts are the efforts that the model needs. A sample takes a few microseconds; once
-    per second, a check takes a few milliseconds. It examines the last 600 intervals, one minute
-    of 0.1 s each, and if these contain no fault, the last 200 by themselves. A robot with a floating base is compared only while
-    nothing supports it.
+    per second, a check takes a few milliseconds. It examines the last 600 intervals, one minute of
+    0.1 s each, and if these contain no fault, the last 200 by themselves. A robot with a floating
+    base is compared only while nothing supports it.
 
     Parameters
     ----------

@@ -48,8 +48,8 @@ class ExternalWrench:
         How well the efforts show each direction, in descending order: effort per force [m], or,
         with the covariance of the efforts, force per standard deviation [1/N].
     directions : (6, 6) ndarray
-        The directions, one in each column: wrenches (force, moment) of 1 N, whose moments are
-        divided by ``length``.
+        The directions, one in each column: wrenches (force, moment) [N, N m]. Their norm is 1 N
+        after their moments are divided by ``length``.
     rank : int or (B,) ndarray
         Number of singular values that are not damped. The wrench is exact if it is 6.
     residual : (nv,) ndarray
@@ -128,7 +128,8 @@ def external_wrench(
     Magrini, Flacco and De Luca (2014). No other wrench may act on the robot: it would distort the
     estimate, or appear in ``residual``. A robot with fewer than six joints, or in a singular
     configuration, shows only a part of the wrench: ``rank`` is below 6, and the part in
-    ``unobservable`` is estimated as zero.
+    ``unobservable`` is damped toward zero: to (s / ``damping``)^2 of its value, with its singular
+    value s.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..engine.kernel.types import Array
 from ..engine.spatial import Inertia
-from .page.plots import html_line
+from .page.text_line import text_line
 from .scene.handle import HANDLE_COLOR
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ class TouchTab:
         """Show a button that is busy or ready, and a text."""
         self._weigh_button.disabled = is_weighing
         self._weigh_button.label = "Weighing ..." if is_weighing else "Weigh"
-        self._weight.content = html_line(text) if text else ""
+        self._weight.content = text_line(text) if text else ""
 
 
 def _contact_text(contact: ExternalContact) -> str:

@@ -179,7 +179,7 @@ class RobotContext:
     def joint_torque(self, state: State) -> Array | None:
         """Return the joint torques, (nv,), that the efforts of a state mean; None if unknown.
 
-        They are converted as the parameter drives declares. Raises `Rejected` if it does not say how.
+        They are converted as the parameter drives declares. Raises `Rejected` if a gain is missing.
         """
         if state.effort is None:
             return None

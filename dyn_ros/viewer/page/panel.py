@@ -15,7 +15,8 @@ import numpy as np
 from ...engine.kernel.types import Array
 from ...engine.model.urdf import Joint
 from ..scene.legend import LEGEND, LEGEND_BY_FAMILY, LegendEntry
-from .plots import LIVE_CURVES, NO_CHOICE, NO_PROGRESS, Plots, Progress, html_line
+from .plots import LIVE_CURVES, NO_CHOICE, NO_PROGRESS, Plots, Progress
+from .text_line import text_line
 
 if TYPE_CHECKING:
     import viser
@@ -269,14 +270,14 @@ class Panel:
             text = "force {:.0f} N ({}, {}, {})".format(
                 float(np.linalg.norm(force)), *(round(x) for x in force.tolist())
             )
-        self._force.content = html_line(text)
+        self._force.content = text_line(text)
 
     def _add_marker_groups(self) -> None:
         """Add hidden folders for the groups of the legend, and a text for an empty tab."""
         self._check_boxes: dict[tuple[str, str], viser.GuiCheckboxHandle] = {}
         self._legend: dict[str, LegendEntry] = {}  # keys: ids of check boxes
         self._legend_style = self._gui.add_html(
-            html_line(
+            text_line(
                 "Nothing yet. The nodes of dyn_ros publish markers, such as torques and forces.",
                 "soft",
             )
@@ -329,8 +330,8 @@ class Panel:
     def show_status(self, text: str, problems: Iterable[str], live: bool = True) -> None:
         """Show a line about the robot, highlighted if states arrive, and one for each problem."""
         lines = [
-            html_line(text, "status live" if live else "status"),
-            *(html_line(problem, "bad") for problem in problems),
+            text_line(text, "status live" if live else "status"),
+            *(text_line(problem, "bad") for problem in problems),
         ]
         content = f'<div class="dyn-status" role="status">{"".join(lines)}</div>'
         if content != self._status_shown:
@@ -371,9 +372,9 @@ def reset_panel(server: Server, label: str) -> None:
 def show_waiting(server: Server, text: str) -> None:
     """Show why there is no robot yet, and what to do."""
     reset_panel(server, "dyn_ros")
-    title = html_line("Waiting for a robot", "title")
+    title = text_line("Waiting for a robot", "title")
     server.gui.add_html(
-        f'<div class="dyn-wait" role="status">{title}{html_line(text, "soft")}</div>'
+        f'<div class="dyn-wait" role="status">{title}{text_line(text, "soft")}</div>'
     )
 
 
@@ -399,7 +400,7 @@ def _legend_style(entries: Mapping[str, LegendEntry]) -> str:
         "right: 0; top: 100%; padding: 6px 10px; border-radius: 6px; letter-spacing: normal; "
         "color: var(--dyn-panel); background: var(--dyn-text); white-space: normal; "
         "pointer-events: none; }</style>"
-        f"{html_line('Point at a name to see what it shows.', 'soft')}"
+        f"{text_line('Point at a name to see what it shows.', 'soft')}"
     )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from ...engine.kernel.types import Array
 from ...engine.model.urdf import Joint
+from .text_line import text_line
 
 if TYPE_CHECKING:
     import viser
@@ -77,11 +78,6 @@ PREFIXES = ((1e4, 1e-3, "k"), (2e-2, 1.0, ""), (2e-5, 1e3, "m"), (0.0, 1e6, "\u0
 """Unit prefixes: smallest magnitude [N m, N] they are used for, factor, and symbol."""
 NO_CHOICE = "nothing"
 NO_TORQUES = "No torques yet. The nodes publish them once joint states arrive."
-
-
-def html_line(text: str, kind: str = "") -> str:
-    """Return a line of text of the panel, as HTML; `kind` is a class of page.css."""
-    return f'<div class="dyn {kind}">{escape(text)}</div>'
 
 
 class Scale(NamedTuple):
@@ -213,7 +209,7 @@ class Plots:
         self._legend = gui.add_html(
             _legend_html(curves, seconds)
             if joints
-            else html_line("This robot has no joints that move.", "soft")
+            else text_line("This robot has no joints that move.", "soft")
         )
         self._note = gui.add_html("", visible=False)
         self._page = gui.add_dropdown("joints", names or [NO_CHOICE], visible=len(names) > 1)
@@ -348,7 +344,7 @@ def _progress_note(progress: Progress, has_values: bool) -> str:
             f'<progress value="{progress.fraction:.3f}"></progress>'
             '<span class="soft">Curves follow. The next start will not wait.</span></div>'
         )
-    return "" if has_values else html_line(NO_TORQUES, "soft")
+    return "" if has_values else text_line(NO_TORQUES, "soft")
 
 
 def _plot_labels(joint: Joint, curves: Sequence[str], scale: Scale, samples: Array) -> str:

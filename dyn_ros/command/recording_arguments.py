@@ -110,7 +110,7 @@ def apply_lock_option(options: argparse.Namespace, model: Model, paths: Sequence
     """Return the robot without the joints in ``--lock``, and without joints missing in tables."""
     lock = arguments.require_unique("--lock", options.lock)
     if not all(map(is_table, paths)):
-        return reduce_model(model, options.lock)
+        return lock_at_positions(model, options.lock)
     from ..identification.locking import lock_unrecorded
 
     tables = []
@@ -120,11 +120,13 @@ def apply_lock_option(options: argparse.Namespace, model: Model, paths: Sequence
     unknown = {name: x for name, x in lock.items() if x is None and name in model.joint_names}
     times = ReadOptions(since=options.since, until=options.until)
     with report_errors():
-        arm = reduce_model(model, [pair for pair in lock.items() if pair[0] not in unknown])
-        arm, messages = lock_unrecorded(arm, tables, unknown, times)
+        locked_model = lock_at_positions(
+            model, [pair for pair in lock.items() if pair[0] not in unknown]
+        )
+        locked_model, messages = lock_unrecorded(locked_model, tables, unknown, times)
     for message in messages:
         print(f"warning: {message}", file=sys.stderr)
-    return arm
+    return locked_model
 
 
 def joints_to_lock(
@@ -133,7 +135,7 @@ def joints_to_lock(
     """Return the robot, and joints to lock while tables are read; for bags, they are removed."""
     if all(map(is_table, paths)):
         return model, arguments.require_unique("--lock", options.lock)
-    return reduce_model(model, options.lock), {}
+    return lock_at_positions(model, options.lock), {}
 
 
 def _open_table(options: argparse.Namespace, model: Model, path: Path) -> Columns:
@@ -164,14 +166,14 @@ def read_recorded_samples(
 
 
 def read_complete(
-    options: argparse.Namespace, model: Model, arm: Model, path: Path, cutoff: float
+    options: argparse.Namespace, model: Model, locked_model: Model, path: Path, cutoff: float
 ) -> Samples:
-    """Read one recording completely; ``arm`` is the model without locked joints."""
+    """Read one recording completely; ``locked_model`` is the model without locked joints."""
     from ..identification.recorded_samples import read_samples
 
     complete_read_options = replace(read_options(options, model, [path]), since=None, until=None)
     return read_samples(
-        arm,
+        locked_model,
         path,
         complete_read_options,
         complete_read_options.columns.get(path),
@@ -180,8 +182,8 @@ def read_complete(
     )
 
 
-def reduce_model(model: Model, lock: Sequence[tuple[str, float | None]]) -> Model:
-    """Return the robot with joints locked at positions; raise a UsageError if one is missing."""
+def lock_at_positions(model: Model, lock: Sequence[tuple[str, float | None]]) -> Model:
+    """Return the robot with joints locked; raise a UsageError if a position is missing."""
     positions = {}
     for name, position in arguments.require_unique("--lock", lock).items():
         if position is None and name in model.joint_names:
