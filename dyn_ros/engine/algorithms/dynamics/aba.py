@@ -34,7 +34,7 @@ U = field("_u", ("nv", 6))
 DINV = field("_dinv", ("nv",))
 BIAS_TORQUE = field("_bias_torque", ("nv",))
 LOCKED_MASS = field("_locked_mass", ("rows",))
-LOCKED_INERTIA_BOUND = field("_locked_inertia_bound", ("rows",))  # see store_locked_inertia
+LOCKED_INERTIA_ESTIMATE = field("_locked_inertia_estimate", ("rows",))
 
 
 @kernel
@@ -64,15 +64,15 @@ def outward_velocities(r):
 
 @kernel
 def articulated_column(r, i, c, Y):
-    """Return Y S_c for joint i, and a bound of S_c' Y S_c with all descendants locked.
+    """Return Y S_c for joint i, and an estimate of S_c' Y S_c with locked descendants.
 
-    Reads COLUMNS, LOCKED_MASS, LOCKED_INERTIA_BOUND.
+    Reads COLUMNS, LOCKED_MASS, LOCKED_INERTIA_ESTIMATE.
     """
     if kind(r, i) == REVOLUTE:
         u = ra.root_axis(r, i)
         return (
             Force(rotate(Y.cross, u), symmetric_times(Y.angular, u)),
-            entry(r, LOCKED_INERTIA_BOUND, i),
+            entry(r, LOCKED_INERTIA_ESTIMATE, i),
         )
     if kind(r, i) == PRISMATIC:
         u = ra.root_axis(r, i)
@@ -84,44 +84,48 @@ def articulated_column(r, i, c, Y):
     return (
         articulated_times(Y, S),
         dot(S.linear, S.linear) * entry(r, LOCKED_MASS, i)
-        + dot(S.angular, S.angular) * entry(r, LOCKED_INERTIA_BOUND, i),
+        + dot(S.angular, S.angular) * entry(r, LOCKED_INERTIA_ESTIMATE, i),
     )
 
 
 @kernel
-def store_locked_inertia(r, i, mass, bound):
-    """Store mass and inertia bound of the subtree of joint i with its joints locked.
+def store_locked_inertia(r, i, mass, estimate):
+    """Store the mass and an estimate of the inertia of the subtree of joint i with locked joints.
 
-    ``mass`` and ``bound`` belong to its body; the children's sums are added. Free joints reduce
+    ``mass`` and ``estimate`` belong to its body; the children's sums are added. Free joints reduce
     the locked inertia. The rest, a pivot, can be as small as the rounding error, which is
-    proportional to the locked inertia; pivots are therefore compared with the bound.
+    proportional to the locked inertia; pivots are therefore compared with the estimate.
 
-    Writes LOCKED_MASS, LOCKED_INERTIA_BOUND.
+    The estimate is no bound, because it omits products of the offsets of successive joints: for a
+    stretched chain of n equal links, it is up to n / 2 times too small. MIN_RELIABLE_PIVOT allows
+    for that: it is about 1e8 times the rounding error.
+
+    Writes LOCKED_MASS, LOCKED_INERTIA_ESTIMATE.
     """
     if has_child(r, i):
         mass = mass + entry(r, LOCKED_MASS, i)
-        bound = bound + entry(r, LOCKED_INERTIA_BOUND, i)
+        estimate = estimate + entry(r, LOCKED_INERTIA_ESTIMATE, i)
     set_entry(r, LOCKED_MASS, i, mass)
-    set_entry(r, LOCKED_INERTIA_BOUND, i, bound)
+    set_entry(r, LOCKED_INERTIA_ESTIMATE, i, estimate)
 
 
 @kernel
 def add_locked_to_parent(r, i):
-    """Add mass and inertia bound of the subtree of joint i to the sums of its parent's children.
+    """Add mass and inertia estimate of the subtree of joint i to the sums of its parent's children.
 
         m_p = m_p + m
-        b_p = b_p + b + 2 m |p|^2           b: bound; p: vector from the parent's origin
+        e_p = e_p + e + 2 m |t|^2           e: estimate; t: vector from the parent's origin
 
-    Reads FROM_PARENT; writes LOCKED_MASS, LOCKED_INERTIA_BOUND.
+    Reads FROM_PARENT; writes LOCKED_MASS, LOCKED_INERTIA_ESTIMATE.
     """
-    j, p = parent(r, i), ra.from_parent(r, i)
+    p, t = parent(r, i), ra.from_parent(r, i)
     mass = entry(r, LOCKED_MASS, i)
-    bound = entry(r, LOCKED_INERTIA_BOUND, i) + 2.0 * dot(p, p) * mass
+    estimate = entry(r, LOCKED_INERTIA_ESTIMATE, i) + 2.0 * dot(t, t) * mass
     if not is_last_child(r, i):
-        mass = mass + entry(r, LOCKED_MASS, j)
-        bound = bound + entry(r, LOCKED_INERTIA_BOUND, j)
-    set_entry(r, LOCKED_MASS, j, mass)
-    set_entry(r, LOCKED_INERTIA_BOUND, j, bound)
+        mass = mass + entry(r, LOCKED_MASS, p)
+        estimate = estimate + entry(r, LOCKED_INERTIA_ESTIMATE, p)
+    set_entry(r, LOCKED_MASS, p, mass)
+    set_entry(r, LOCKED_INERTIA_ESTIMATE, p, estimate)
 
 
 @kernel
@@ -130,7 +134,7 @@ def finish_articulated_inertia(r, i):
 
         YA = Y + sum over children of X* Ya X^-1
 
-    Reads COMPOSITE, CHILDREN; writes LOCKED_MASS, LOCKED_INERTIA_BOUND.
+    Reads COMPOSITE, CHILDREN; writes LOCKED_MASS, LOCKED_INERTIA_ESTIMATE.
     """
     Y = articulated(inertia(r, COMPOSITE, i))
     store_locked_inertia(r, i, Y.linear.xx, symmetric_norm_bound(Y.angular))
@@ -146,12 +150,12 @@ def eliminate_column(r, i, c, Y):
         U = YA S,  D = S' U + armature
         Ya = YA - U D^-1 U'                 Featherstone (2008), table 7.1
 
-    Reads COLUMNS, LOCKED_MASS, LOCKED_INERTIA_BOUND; writes U, DINV.
+    Reads COLUMNS, LOCKED_MASS, LOCKED_INERTIA_ESTIMATE; writes U, DINV.
     """
     k = idx_v(r, i) + c
-    U_k, bound = articulated_column(r, i, c, Y)
+    U_k, estimate = articulated_column(r, i, c, Y)
     d = ra.dot_column(r, i, c, U_k) + armature(r, k)
-    if not all_above(d, MIN_RELIABLE_PIVOT * bound):
+    if not all_above(d, MIN_RELIABLE_PIVOT * estimate):
         report_small_pivot(r, k)
     d = 1.0 / d
     set_force(r, U, k, U_k)
@@ -163,7 +167,7 @@ def eliminate_column(r, i, c, Y):
 def add_articulated_to_parent(r, i, Y):
     """Add Y, with all columns of joint i eliminated, to the children of its parent.
 
-    Reads FROM_PARENT; writes CHILDREN, LOCKED_MASS, LOCKED_INERTIA_BOUND.
+    Reads FROM_PARENT; writes CHILDREN, LOCKED_MASS, LOCKED_INERTIA_ESTIMATE.
     """
     p = parent(r, i)
     add_locked_to_parent(r, i)
@@ -181,7 +185,7 @@ def eliminate_joints(r):
         YA_p = YA_p + X* Ya X^-1            Featherstone (2008), table 7.1
 
     Reads FROM_PARENT, COLUMNS, COMPOSITE; writes CHILDREN, U, DINV, LOCKED_MASS,
-    LOCKED_INERTIA_BOUND.
+    LOCKED_INERTIA_ESTIMATE.
     """
     for i in range(njoints(r), 0, -1):
         Y = finish_articulated_inertia(r, i)
@@ -227,7 +231,7 @@ def inward_pass(r):
     registers do not hold both.
 
     Reads TAU_IN, FROM_PARENT, COLUMNS, COMPOSITE, BIAS; writes CHILDREN, BIAS_FORCE, U, DINV,
-    BIAS_TORQUE, LOCKED_MASS, LOCKED_INERTIA_BOUND.
+    BIAS_TORQUE, LOCKED_MASS, LOCKED_INERTIA_ESTIMATE.
     """
     for i in range(njoints(r), 0, -1):
         Y = finish_articulated_inertia(r, i)
