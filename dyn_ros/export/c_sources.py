@@ -53,7 +53,7 @@ def layout_header() -> str:
     }
     numbers |= {
         f"INTS_{name}": getattr(packing, name)
-        for name in ("NALLCOLUMNS", "COUPLED", "NUNIT", "UNIT_LIST")
+        for name in ("NALLCOLUMNS", "HAS_MIMIC_JOINTS", "NUNIT", "UNIT_LIST")
     }
     numbers |= {
         f"CONTACTS_{name}": getattr(packed, name)

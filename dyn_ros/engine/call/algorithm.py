@@ -100,9 +100,9 @@ class Algorithm:
 
     ``optional`` inputs can be None; the kernel checks ``has_input``. ``also_writes`` are other
     public fields that it writes. ``options`` are integers that the public function passes in
-    addition to arrays, packed into one: the last one has the lowest bits. ``coupled`` is a kernel
-    for models whose mimic joints couple branches of the tree; ``others`` are entries that
-    ``precompile`` compiles as well. A ValueError is raised if the kernel never refers to a declared
+    addition to arrays, packed into one: the last one has the lowest bits. ``mimic_kernel`` is
+    the kernel for models with mimic joints; ``others`` are entries that ``precompile`` compiles as
+    well. A ValueError is raised if the kernel never refers to a declared
     field, or reads another option.
     """
 
@@ -115,7 +115,7 @@ class Algorithm:
         optional: Sequence[Field] = (),
         also_writes: Sequence[Field] = (),
         options: Sequence[Option] = (),
-        coupled: Callable[..., Any] | None = None,
+        mimic_kernel: Callable[..., Any] | None = None,
         others: Sequence[Entry] = (),
     ) -> None:
         self.name, self._others = name, tuple(others)
@@ -133,8 +133,8 @@ class Algorithm:
         self._arguments = [(f.name.lstrip("_"), f.shape, f in optional) for f in inputs]
         plain = Program(name, kernel, self.inputs)
         self._programs = {False: plain, True: plain}
-        if coupled:
-            self._programs[True] = Program(f"{name}-coupled", coupled, self.inputs)
+        if mimic_kernel:
+            self._programs[True] = Program(f"{name}-mimic", mimic_kernel, self.inputs)
         for program in self.programs:
             self._check_declaration(program)
         ALGORITHMS[name] = self
@@ -173,19 +173,19 @@ class Algorithm:
 
     @property
     def programs(self) -> list[Program]:
-        """The programs of the algorithm: one, or two if coupled models have their own kernel."""
+        """The programs of the algorithm: one, or two if models with mimic joints have their own."""
         return list(dict.fromkeys(self._programs.values()))
 
     def program(self, model: Model) -> Program:
         """Return the program for a model."""
-        return self._programs[model._is_coupled]
+        return self._programs[model._has_mimic_joints]
 
-    def entries(self, batch: bool, coupled: Any) -> list[Entry]:
+    def entries(self, batch: bool, mimic: Any) -> list[Entry]:
         """Return the entries for one state, with ``batch`` also for batches.
 
-        With ``coupled``, they include the entries for models with mimic joints.
+        With ``mimic``, they include the entries for models with mimic joints.
         """
-        programs = self.programs if coupled else [self._programs[False]]
+        programs = self.programs if mimic else [self._programs[False]]
         calls = [
             entry
             for program in programs

@@ -38,7 +38,7 @@ from .algebra import (
     store_spatial,
 )
 from .lanes import load, load_simd, store, store_simd
-from .packing import clear, idx_column, increase, is_batch, is_coupled, nv, offset, size
+from .packing import clear, has_mimic_joints, idx_column, increase, is_batch, nv, offset, size
 
 # --- numbers
 
@@ -64,7 +64,7 @@ def add_to_entry(r, field, k, x):
 @kernel
 def accumulate_entry(r, field, k, x):
     """Set entry k of a field to x, or add x if mimic joints share velocities."""
-    if is_coupled(r):
+    if has_mimic_joints(r):
         x = x + load(r.work, offset(r, field) + k)
     store(r.work, offset(r, field) + k, x)
 
@@ -110,7 +110,7 @@ def clear_sparse(r, field):
     The entries outside the tree must be zero. In the private workspace of a batch they stay zero,
     so it is cleared only if mimic joints share velocities.
     """
-    if is_coupled(r) or not is_batch(r):
+    if has_mimic_joints(r) or not is_batch(r):
         clear_entries(r, field, size(r, field))
 
 
@@ -189,7 +189,7 @@ def add_to_force(r, field, i, f):
 @kernel
 def accumulate_force(r, field, i, f):
     """Set row i to a force, or add the force if mimic joints share velocities."""
-    if is_coupled(r):
+    if has_mimic_joints(r):
         f = force_add(force(r, field, i), f)
     set_force(r, field, i, f)
 
@@ -412,7 +412,7 @@ def add_to_elements(r, A, i, j, count, x):
 def accumulate_inertia(r, A, i, j, Y):
     """Set ten numbers from A[i, j] on to an inertia, or add it if mimic joints share velocities."""
     k = A.start + A.row_step * i + j
-    if is_coupled(r):
+    if has_mimic_joints(r):
         Y = inertia_add(load_inertia(r.work, k), Y)
     store_inertia(r.work, k, Y)
 
@@ -421,6 +421,6 @@ def accumulate_inertia(r, A, i, j, Y):
 def accumulate_element(r, A, i, j, x):
     """Set A[i, j] to x, or add x if mimic joints share velocities."""
     k = A.start + A.row_step * i + A.column_step * j
-    if is_coupled(r):
+    if has_mimic_joints(r):
         x = x + load(r.work, k)
     store(r.work, k, x)

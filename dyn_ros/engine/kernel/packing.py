@@ -22,7 +22,7 @@ KernelArgs = namedtuple("KernelArgs", "ints call_ints floats work")
 
 # --- the model's integers: header, the tree of joints, the tree of velocities, lists
 
-NJOINTS, NQ, NV, NALLCOLUMNS, NFRAMES, COUPLED, NUNIT, UNIT_LIST, FRAME_LIST = range(9)
+NJOINTS, NQ, NV, NALLCOLUMNS, NFRAMES, HAS_MIMIC_JOINTS, NUNIT, UNIT_LIST, FRAME_LIST = range(9)
 TREE = 9
 PARENT, KIND, IDX_Q, IDX_V, NCOLUMNS, IDX_COLUMN, HAS_CHILD, LAST_CHILD = range(8)
 TREE_ROW = 8
@@ -127,9 +127,9 @@ def report_small_pivot(r, k):
 
 
 @kernel
-def is_coupled(r):
-    """Return True if there are mimic joints, so that joints share velocities across branches."""
-    return constant(r.ints, COUPLED) != 0
+def has_mimic_joints(r):
+    """Return True if there are mimic joints, so that joints share velocities."""
+    return constant(r.ints, HAS_MIMIC_JOINTS) != 0
 
 
 @kernel

@@ -237,12 +237,12 @@ from .packing import frame_placement as frame_placement
 from .packing import gravity as gravity
 from .packing import has_child as has_child
 from .packing import has_input as has_input
+from .packing import has_mimic_joints as has_mimic_joints
 from .packing import idx_column as idx_column
 from .packing import idx_q as idx_q
 from .packing import idx_v as idx_v
 from .packing import increase as increase
 from .packing import is_batch as is_batch
-from .packing import is_coupled as is_coupled
 from .packing import is_last_child as is_last_child
 from .packing import joint_constant as joint_constant
 from .packing import joint_constant3 as joint_constant3

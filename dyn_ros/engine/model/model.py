@@ -65,8 +65,8 @@ class Model(ConfigurationSpace, PhysicalConstants):
         Index of the parent of each joint, -1 for the universe. A parent precedes its children.
     row_parents : tuple of int, length nv
         For each velocity, the previous one on the way to the root, or -1. M[i, j] is zero unless
-        i is on the way from j to the root, or j on the way from i. If mimic joints couple
-        branches, all velocities are in one line.
+        i is on the way from j to the root, or j on the way from i. If there are mimic
+        joints, all velocities are in one line.
     lower, upper : (nq,) ndarray
         Position limits [rad, m]; infinite if unlimited.
     velocity_limit, effort_limit : (nv,) ndarray

@@ -212,7 +212,9 @@ class Structure:
         header[packing.NQ], header[packing.NV] = self.nq, self.nv
         header[packing.NALLCOLUMNS] = self._ncolumns
         header[packing.NFRAMES] = self.nframes
-        header[packing.COUPLED] = self._is_coupled = any(joint.mimic for joint in joints)
+        header[packing.HAS_MIMIC_JOINTS] = self._has_mimic_joints = any(
+            joint.mimic for joint in joints
+        )
         header[packing.NUNIT] = len(self._unit_quaternions)
         tables = [header, self._tree_table.ravel(), self._velocity_tree.ravel()]
         header[packing.UNIT_LIST] = sum(map(len, tables))
@@ -241,8 +243,8 @@ class Structure:
     def _velocity_tree_rows(self, joints: Sequence[Joint]) -> NDArray[np.int64]:
         """Return for each velocity its parent, or -1, and the end of its range of descendants.
 
-        M is sparse along this tree (Featherstone 2008, section 6.4). If mimic joints couple
-        branches, the velocities form a single chain.
+        M is sparse along this tree (Featherstone 2008, section 6.4). If there are mimic joints,
+        the velocities form a single chain.
         """
         parents = np.arange(-1, self.nv - 1)
         if not any(joint.mimic for joint in joints):

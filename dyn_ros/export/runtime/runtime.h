@@ -31,7 +31,7 @@ typedef struct {
 } program;
 
 typedef struct {
-  program programs[2];                  /* one for robots without coupled mimic joints, one for others */
+  program programs[2];                  /* one for robots without mimic joints, one for others */
   const field *inputs, *results;
   int ninputs, nresults;
 } function;

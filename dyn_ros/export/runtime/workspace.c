@@ -47,7 +47,7 @@ static int64_t count(const dyn_ros_model *model, const int16_t axes[4], int64_t 
 
 static const program *program_for(const function *f, const dyn_ros_model *model)
 {
-  return &f->programs[model->ints[INTS_COUPLED] != 0];
+  return &f->programs[model->ints[INTS_HAS_MIMIC_JOINTS] != 0];
 }
 
 size_t dyn_ros_private_size(const function *f, const dyn_ros_model *model)

@@ -193,7 +193,7 @@ def test_what_is_left_is_documented(name):
         assert f"data.{known.name}" in texts or known.name in names, known.name
 
 
-def test_coupled_forward_dynamics_leaves_the_bias_torques_alone():
+def test_forward_dynamics_with_mimic_joints_leaves_the_bias_torques_alone():
     """A mimic joint takes aba through nle, without f_ext: it is no result of aba's."""
     pair = peer.new_pair("panda")
     q, v, _, tau = pair.state(2)

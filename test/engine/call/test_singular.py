@@ -104,7 +104,7 @@ def raised(name, model, data, q):
 @pytest.mark.parametrize("scale", [1.0, 1e-12, 1e12])
 @pytest.mark.parametrize("name", ["aba", "minverse"])
 @pytest.mark.parametrize("xml, joint", SINGULAR.values(), ids=SINGULAR)
-@pytest.mark.parametrize("mimic", [False, True], ids=["tree", "coupled"])
+@pytest.mark.parametrize("mimic", [False, True], ids=["tree", "mimic"])
 def test_singular_in_every_configuration(xml, joint, name, mimic, scale):
     if mimic:
         xml = xml.replace("</robot>", MIMIC)
@@ -268,7 +268,7 @@ CANCELS = """<robot name="cancels"><link name="a"/><link name="b"><inertial><mas
     "iyz, izz, axis",
     [(0, 0, "1 0 0"), (0, 1, "1 0 0"), (1, 0, "0 0 1"), (1, 1, "1 0 0"), (0, 1, "0 1 1")],
 )
-@pytest.mark.parametrize("mimic", [False, True], ids=["tree", "coupled"])
+@pytest.mark.parametrize("mimic", [False, True], ids=["tree", "mimic"])
 def test_positive_and_negative_moments_that_cancel_are_no_inertia(iyz, izz, axis, mimic):
     """Also if a rounding error remains of them, or if they are of a trace of zero or less."""
     xml = CANCELS.format(iyz=iyz, izz=izz, axis=axis)
@@ -301,7 +301,7 @@ def test_armature_makes_singular_robots_regular(name, batched):
         assert not raised(name, model, data, np.array([q] * 9) if batched else q)
 
 
-@pytest.mark.parametrize("mimic", [False, True], ids=["tree", "coupled"])
+@pytest.mark.parametrize("mimic", [False, True], ids=["tree", "mimic"])
 def test_a_negative_armature_is_named(mimic):
     xml = serial(TURNS * 2, [SOLID, (1.0, (0.1, 0.0, 0.0), 0.2)], [Z, Z])
     model = dyn_ros.Model.from_urdf(xml.replace("</robot>", MIMIC) if mimic else xml)

@@ -121,10 +121,10 @@ def test_calls_for_batches_are_compiled_after_all_others(empty_cache, monkeypatc
         "call-gather",
         "call-scatter",
         "minverse-one",
-        "minverse-coupled-one",
+        "minverse-mimic-one",
         "crba-lanes",
         "minverse-lanes",
-        "minverse-coupled-lanes",
+        "minverse-mimic-lanes",
     ]
 
 

@@ -69,7 +69,7 @@ def locate_com(r):
 @kernel
 def clear_columns(r, field):
     """Clear the columns before ``accumulate_force`` if mimic joints share them. Writes field."""
-    if is_coupled(r):
+    if has_mimic_joints(r):
         clear_entries(r, field, 6 * nv(r))
 
 

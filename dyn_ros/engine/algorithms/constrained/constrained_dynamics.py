@@ -72,10 +72,10 @@ def set_alpha_and_beta(r):
     results=vereshchagin.RESULTS,
     optional=(DESIRED, TAU_IN, F_EXT),
     options=(CONSTRAINTS,),
-    coupled=sequence(
-        vereshchagin.sweep_outward_coupled,
+    mimic_kernel=sequence(
+        vereshchagin.sweep_outward_with_mimic,
         set_alpha_and_beta,
-        vereshchagin.solve_constrained_coupled,
+        vereshchagin.solve_constrained_with_mimic,
     ),
     make=constraints.as_constrained_motion,
 )

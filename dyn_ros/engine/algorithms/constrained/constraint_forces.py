@@ -121,7 +121,7 @@ def clear_jacobian(r):
     clear_rows(r, nv(r), nconstraints(r), JACOBIAN_TRANSPOSE)
 
 
-# --- with the factor of M, if mimic joints couple branches
+# --- with the factor of M, if there are mimic joints
 
 
 @kernel
@@ -141,7 +141,7 @@ def transmit_forces_inward(r, tau):
 
 
 @kernel
-def eliminate_coupled(r):
+def eliminate_with_mimic(r):
     """Compute L^-T (tau - nle) and D from the factor of M, and bias accelerations of all bodies.
 
         a = a_p + c,  f = pA + Y a
@@ -189,7 +189,7 @@ def eliminate_jacobian(r):
 
 
 @kernel
-def accelerate_coupled(r):
+def accelerate_with_mimic(r):
     """Compute qdd from the factor of M, then the accelerations of bodies.
 
         qdd = L^-1 D^-1 u
@@ -216,7 +216,7 @@ def accelerate_coupled(r):
 @kernel
 def last_velocity(r, i):
     """Return the velocity at which the path from joint i to the root starts."""
-    return nv(r) - 1 if is_coupled(r) else idx_v(r, i) + ncolumns(r, i) - 1
+    return nv(r) - 1 if has_mimic_joints(r) else idx_v(r, i) + ncolumns(r, i) - 1
 
 
 @kernel

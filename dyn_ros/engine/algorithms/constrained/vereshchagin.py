@@ -146,7 +146,7 @@ def eliminate_unopposed_forces(r):
 
 
 @kernel
-def eliminate_unopposed_forces_coupled(r):
+def eliminate_unopposed_forces_with_mimic(r):
     """Compute L^-T of the forces that the constraints do not oppose, with the factor of M.
 
         y = L^-T (tau + J' f_ext)
@@ -242,18 +242,19 @@ def solve_constrained(r):
 
 
 @subroutine
-def solve_constrained_coupled(r):
-    """Run sweeps 2 and 3 with the factor of M, if mimic joints couple branches.
+def solve_constrained_with_mimic(r):
+    """Run sweeps 2 and 3 with the factor of M, if there are mimic joints.
 
     Reads TAU_IN, F_EXT, ALPHA, BETA; writes DDQ, LINK_ACCELERATION, CONSTRAINT_TORQUES,
-    TOTAL_TORQUE, CONSTRAINT_FORCES; calls eliminate_coupled, propagate_constraints,
-    eliminate_unopposed_forces_coupled, apply_constraint_forces, accelerate_coupled, store_torques.
+    TOTAL_TORQUE, CONSTRAINT_FORCES; calls eliminate_with_mimic, propagate_constraints,
+    eliminate_unopposed_forces_with_mimic, apply_constraint_forces, accelerate_with_mimic,
+    store_torques.
     """
-    cf.eliminate_coupled(r)
+    cf.eliminate_with_mimic(r)
     propagate_constraints(r, with_elimination=False)
-    eliminate_unopposed_forces_coupled(r)
+    eliminate_unopposed_forces_with_mimic(r)
     apply_constraint_forces(r)
-    cf.accelerate_coupled(r)
+    cf.accelerate_with_mimic(r)
     store_torques(r)
 
 
@@ -271,8 +272,8 @@ def sweep_outward(r):
 
 
 @kernel
-def sweep_outward_coupled(r):
-    """Run sweep 1 after M and its factor, if mimic joints couple branches.
+def sweep_outward_with_mimic(r):
+    """Run sweep 1 after M and its factor, if there are mimic joints.
 
     Reads Q, V, F_EXT, ROOT_ACC; writes M, LINK_ACCELERATION; calls crba_kernel,
     factor_inertia_matrix, sweep_outward.
@@ -307,7 +308,9 @@ RESULTS = (
     results=RESULTS,
     optional=(ROOT_ACC, F_EXT, FF_TORQUES),
     options=(CONSTRAINTS,),
-    coupled=sequence(set_applied_torques, sweep_outward_coupled, solve_constrained_coupled),
+    mimic_kernel=sequence(
+        set_applied_torques, sweep_outward_with_mimic, solve_constrained_with_mimic
+    ),
     make=constraints.as_constrained_motion,
 )
 def vereshchagin(
@@ -334,7 +337,7 @@ def vereshchagin(
     motion (Gauss's principle of least constraint). It extends KDL's ``ChainHdSolver_Vereshchagin``
     to trees, any base and joints, several tips and inner links. Vereshchagin (1989); Shakhimardanov
     (2015). Includes ``model.armature``. Without constraints, or with alpha = 0, it is ``aba``. If
-    mimic joints couple branches, M is factored instead. KDL expects ``f_ext`` at the origin of each
+    there are mimic joints, M is factored instead. KDL expects ``f_ext`` at the origin of each
     segment's tip, expressed in the base frame.
 
     The result is a named tuple. Send ``constraint_generalized_forces`` to the joints, added to

@@ -130,8 +130,8 @@ class ContactDerivatives(NamedTuple):
         *contact_row_derivatives.PUBLIC_RATES,
     ),
     options=(CONTACTS,),
-    coupled=sequence(
-        contact_dynamics.solve_contacts_coupled,
+    mimic_kernel=sequence(
+        contact_dynamics.solve_contacts_with_mimic,
         invert_after_factor,
         differentiate_contact_dynamics,
     ),

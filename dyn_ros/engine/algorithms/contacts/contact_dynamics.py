@@ -90,24 +90,25 @@ def solve_contacts(r):
 
 
 @subroutine
-def solve_contacts_coupled(r):
-    """Compute the same from the factor of M, if mimic joints couple branches.
+def solve_contacts_with_mimic(r):
+    """Compute the same from the factor of M, if there are mimic joints.
 
         M ddq = tau - nle + J' lambda
 
     Reads Q, V, TAU_IN, F_EXT; writes M, DDQ, LINK_ACCELERATION, LAMBDA_C, LAMBDA_C_PROX,
-    DIFF_LAMBDA_C; calls crba_kernel, factor_inertia_matrix, outward_velocities, eliminate_coupled,
-    propagate_contacts, eliminate_jacobian, apply_contact_forces, accelerate_coupled.
+    DIFF_LAMBDA_C; calls crba_kernel, factor_inertia_matrix, outward_velocities,
+    eliminate_with_mimic, propagate_contacts, eliminate_jacobian, apply_contact_forces,
+    accelerate_with_mimic.
     """
     crba_kernel(r)
     factor_inertia_matrix(r)
     aba.outward_velocities(r)
     set_universe_acceleration(r, aba.LINK_ACCELERATION)
-    cf.eliminate_coupled(r)
+    cf.eliminate_with_mimic(r)
     propagate_contacts(r, with_elimination=False, with_bias=True)
     cf.eliminate_jacobian(r)
     apply_contact_forces(r)
-    cf.accelerate_coupled(r)
+    cf.accelerate_with_mimic(r)
 
 
 @algorithm(
@@ -117,7 +118,7 @@ def solve_contacts_coupled(r):
     optional=(F_EXT,),
     also_writes=(LAMBDA_C_PROX, DIFF_LAMBDA_C),
     options=(CONTACTS,),
-    coupled=sequence(solve_contacts_coupled, move_forces),
+    mimic_kernel=sequence(solve_contacts_with_mimic, move_forces),
 )
 def contact_dynamics(
     model: Model,

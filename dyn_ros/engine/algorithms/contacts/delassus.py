@@ -91,8 +91,8 @@ def eliminate_contacts(r):
 
 
 @kernel
-def eliminate_contacts_coupled(r):
-    """Compute D and L^-T J' from the factor of M, if mimic joints couple branches.
+def eliminate_contacts_with_mimic(r):
+    """Compute D and L^-T J' from the factor of M, if there are mimic joints.
 
         M = L' D L
 
@@ -229,7 +229,7 @@ def contact_jacobian(
     inputs=(Q, CONTACT_ROWS),
     results=(DELASSUS,),
     options=(CONTACTS,),
-    coupled=sequence(eliminate_contacts_coupled, compute_delassus),
+    mimic_kernel=sequence(eliminate_contacts_with_mimic, compute_delassus),
 )
 def delassus_matrix(
     model: Model,
@@ -263,7 +263,7 @@ def delassus_matrix(
     results=(DELASSUS_INVERSE,),
     also_writes=(DELASSUS,),
     options=(CONTACTS,),
-    coupled=sequence(eliminate_contacts_coupled, invert_delassus),
+    mimic_kernel=sequence(eliminate_contacts_with_mimic, invert_delassus),
 )
 def delassus_inverse(
     model: Model,
@@ -294,7 +294,7 @@ def delassus_inverse(
     results=(DELASSUS_CHOLESKY,),
     also_writes=(DELASSUS,),
     options=(CONTACTS,),
-    coupled=sequence(eliminate_contacts_coupled, factor_delassus),
+    mimic_kernel=sequence(eliminate_contacts_with_mimic, factor_delassus),
 )
 def delassus_cholesky(
     model: Model,

@@ -136,8 +136,8 @@ def solve_impulses(r):
 
 
 @subroutine
-def solve_impulses_coupled(r):
-    """Compute the same from the factor of M, if mimic joints couple branches.
+def solve_impulses_with_mimic(r):
+    """Compute the same from the factor of M, if there are mimic joints.
 
         v_after = v + M^-1 J' impulse
 
@@ -178,7 +178,7 @@ def count_invariant_columns(r):
 
     If all contacts are with the world and in LOCAL, no result depends on the first joint's pose.
     """
-    if is_coupled(r):
+    if has_mimic_joints(r):
         return 0
     for n in range(packed.ncontacts(r)):
         if packed.contact_joint(r, n, 1) > 0 or packed.reference_frame(r, n) != contact_rows.LOCAL:
@@ -386,7 +386,7 @@ class ImpulseDerivatives(NamedTuple):
     inputs=(Q, V, CONTACT_ROWS),
     results=(DQ_AFTER, IMPULSE_C, SOLUTION),
     options=(CONTACTS,),
-    coupled=sequence(solve_impulses_coupled, move_impulses),
+    mimic_kernel=sequence(solve_impulses_with_mimic, move_impulses),
 )
 def impulse_dynamics(
     model: Model,
@@ -442,7 +442,7 @@ def impulse_dynamics(
     results=(DQ_AFTER_DQ, DQ_AFTER_DV, DIMPULSE_DQ, DIMPULSE_DV),
     also_writes=(DQ_AFTER, IMPULSE_C),
     options=(CONTACTS,),
-    coupled=sequence(solve_impulses_coupled, solve_minv_factor, differentiate_impact),
+    mimic_kernel=sequence(solve_impulses_with_mimic, solve_minv_factor, differentiate_impact),
     make=ImpulseDerivatives._make,
 )
 def impulse_dynamics_derivatives(

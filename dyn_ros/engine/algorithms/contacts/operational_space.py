@@ -168,8 +168,8 @@ def invert_inertia_matrix(r):
 
 
 @kernel
-def invert_inertia_matrix_coupled(r):
-    """Compute M^-1 from the factor of M, if mimic joints couple branches.
+def invert_inertia_matrix_with_mimic(r):
+    """Compute M^-1 from the factor of M, if there are mimic joints.
 
     Reads Q, F_EXT; writes V, M, MINV; calls crba_kernel, factor_inertia_matrix,
     invert_after_factor, outward_velocities.
@@ -224,8 +224,8 @@ def compute_bias_forces(r):
 
 
 _inverse_kernel = sequence(invert_inertia_matrix, compute_frame_inverses, move_inverse_to_origin)
-_coupled_inverse_kernel = sequence(
-    invert_inertia_matrix_coupled, compute_frame_inverses, move_inverse_to_origin
+_mimic_inverse_kernel = sequence(
+    invert_inertia_matrix_with_mimic, compute_frame_inverses, move_inverse_to_origin
 )
 
 
@@ -256,7 +256,7 @@ def _pack_frame(
     inputs=(Q, packed.CONTACT_ROWS),
     results=(OSIM,),
     options=(packed.CONTACTS,),
-    coupled=sequence(delassus.eliminate_contacts_coupled, compute_operational_inertia),
+    mimic_kernel=sequence(delassus.eliminate_contacts_with_mimic, compute_operational_inertia),
 )
 def operational_space_inertia(
     model: Model,
@@ -294,7 +294,7 @@ def operational_space_inertia(
     results=(JBAR,),
     also_writes=(OSIM,),
     options=(packed.CONTACTS,),
-    coupled=_coupled_inverse_kernel,
+    mimic_kernel=_mimic_inverse_kernel,
 )
 def dynamically_consistent_inverse(
     model: Model,
@@ -332,7 +332,7 @@ def dynamically_consistent_inverse(
     results=(PROJECTOR,),
     also_writes=(OSIM, JBAR),
     options=(packed.CONTACTS,),
-    coupled=_coupled_inverse_kernel,
+    mimic_kernel=_mimic_inverse_kernel,
 )
 def null_space_projector(
     model: Model,
@@ -370,7 +370,9 @@ def null_space_projector(
     results=(MU, P),
     also_writes=(OSIM, JBAR),
     options=(packed.CONTACTS,),
-    coupled=sequence(invert_inertia_matrix_coupled, compute_frame_inverses, compute_bias_forces),
+    mimic_kernel=sequence(
+        invert_inertia_matrix_with_mimic, compute_frame_inverses, compute_bias_forces
+    ),
 )
 def operational_space_bias(
     model: Model,

@@ -14,7 +14,7 @@ from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..dynamics import minverse
-from ..dynamics.aba import DDQ, aba_kernel, coupled_aba_kernel
+from ..dynamics.aba import DDQ, aba_kernel, mimic_aba_kernel
 from ..dynamics.crba import M
 from . import rnea_columns as rc
 from . import rnea_derivatives as rd
@@ -93,14 +93,14 @@ def solve_for_derivatives(r):
 
 
 @subroutine
-def solve_for_coupled_derivatives(r):
-    """Compute ``solve_for_derivatives`` for models whose mimic joints couple branches.
+def solve_for_derivatives_with_mimic(r):
+    """Compute ``solve_for_derivatives`` for models with mimic joints.
 
     Reads Q, V, TAU_IN, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F, M, OV, OA_GF, TAU, NLE, J,
     DJ, PSID, PSIDD, DADQ, DADV, DTAU_DQ, DTAU_DV, DFDA, DFDQ, DFDV, DDQ, MINV, DDQ_DQ, DDQ_DV;
-    calls coupled_aba_kernel, invert_after_factor, differentiate_accelerations.
+    calls mimic_aba_kernel, invert_after_factor, differentiate_accelerations.
     """
-    coupled_aba_kernel(r)
+    mimic_aba_kernel(r)
     minverse.invert_after_factor(r)
     differentiate_accelerations(r, False)
 
@@ -114,7 +114,7 @@ ALSO_WRITES = (DDQ, rd.DTAU_DQ, rd.DTAU_DV, M, *rd.ALSO_WRITES)
     results=(DDQ_DQ, DDQ_DV, minverse.MINV),
     optional=(F_EXT,),
     also_writes=ALSO_WRITES,
-    coupled=sequence(solve_for_coupled_derivatives, rd.shift_columns_to_world),
+    mimic_kernel=sequence(solve_for_derivatives_with_mimic, rd.shift_columns_to_world),
 )
 def aba_derivatives(
     model: Model,

@@ -26,8 +26,8 @@ from .aba_derivatives import (
     ALSO_WRITES,
     DDQ_DQ,
     DDQ_DV,
-    solve_for_coupled_derivatives,
     solve_for_derivatives,
+    solve_for_derivatives_with_mimic,
 )
 from .rnea_derivatives import shift_columns_to_world
 
@@ -174,7 +174,7 @@ def differentiate_twice(r):
     results=(D2DDQ_DQDQ, D2DDQ_DVDV, D2DDQ_DQDV, D2DDQ_DTAUDQ),
     optional=(F_EXT,),
     also_writes=(DDQ_DQ, DDQ_DV, minverse.MINV, *rnea_second_order.TENSORS, *ALSO_WRITES),
-    coupled=sequence(solve_for_coupled_derivatives, differentiate_twice),
+    mimic_kernel=sequence(solve_for_derivatives_with_mimic, differentiate_twice),
 )
 def aba_second_order_derivatives(
     model: Model,

@@ -268,8 +268,8 @@ def outward_accelerations(r):
 
 
 @kernel
-def coupled_aba_kernel(r):
-    """Compute the accelerations from the factor of M, if mimic joints couple branches.
+def mimic_aba_kernel(r):
+    """Compute the accelerations from the factor of M, if there are mimic joints.
 
         M qdd = tau - nle
 
@@ -304,7 +304,7 @@ def aba_kernel(r):
     inputs=(Q, V, TAU_IN, F_EXT),
     results=(DDQ,),
     optional=(F_EXT,),
-    coupled=coupled_aba_kernel,
+    mimic_kernel=mimic_aba_kernel,
 )
 def aba(
     model: Model,
@@ -319,7 +319,7 @@ def aba(
     """Compute forward dynamics: the joint accelerations M^-1 (tau - nle + J' f_ext).
 
     Articulated-body algorithm, Featherstone (2008), table 7.1; O(n). Includes ``model.armature``.
-    If mimic joints couple branches, M is factored instead.
+    If there are mimic joints, M is factored instead.
 
     Examples
     --------

@@ -3,7 +3,7 @@
 """Articulated-body inertias of the subtrees of all joints.
 
 Featherstone (2008), table 7.1, expressed in the root frame, each about its own joint's origin. If
-mimic joints couple branches, the subtree of each joint is treated on its own: with its composite
+there are mimic joints, the subtree of each joint is treated on its own: with its composite
 inertia Y, the inertia matrix H of its descendants, and the forces F on its body that hold it while
 these joints accelerate, it is Y - F H^-1 F' (section 7.2).
 """
@@ -174,8 +174,8 @@ def eliminate_descendant(r, k, Y):
 
 
 @kernel
-def coupled_articulated_inertias_kernel(r):
-    """Compute articulated-body inertias if mimic joints couple branches, subtree by subtree.
+def mimic_articulated_inertias_kernel(r):
+    """Compute articulated-body inertias if there are mimic joints, subtree by subtree.
 
         YA = Y - F H^-1 F'                  H, F: of the joint's descendants
 
@@ -199,7 +199,7 @@ def coupled_articulated_inertias_kernel(r):
     articulated_inertias_kernel,
     inputs=(Q,),
     results=(YABA, OYABA),
-    coupled=coupled_articulated_inertias_kernel,
+    mimic_kernel=mimic_articulated_inertias_kernel,
 )
 def articulated_inertias(
     model: Model, data: Data, q: ArrayLike, *, threads: int = 1

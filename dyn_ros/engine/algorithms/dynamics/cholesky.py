@@ -230,8 +230,8 @@ def cholesky(
     """Factor the inertia matrix, M = U D U'.
 
     U is unit upper triangular, and nonzero only where a joint is an ancestor of the other one:
-    Featherstone (2008), section 6.5, with U = L'; O(n d^2) for a tree of depth d. If mimic joints
-    couple branches, each entry above the diagonal can be nonzero. M includes ``model.armature``.
+    Featherstone (2008), section 6.5, with U = L'; O(n d^2) for a tree of depth d. If there are
+    mimic joints, each entry above the diagonal can be nonzero. M includes ``model.armature``.
 
     Examples
     --------

@@ -106,7 +106,7 @@ def compute_minv_factor(r):
 
 @kernel
 def solve_minv_factor(r):
-    """Compute V if mimic joints couple branches, after ``factor_inertia_matrix``.
+    """Compute V if there are mimic joints, after ``factor_inertia_matrix``.
 
         V = D^-1/2 L^-T
 
@@ -231,7 +231,7 @@ def invert_after_elimination(r):
 
 @kernel
 def invert_after_factor(r):
-    """Compute M^-1 = V' V if mimic joints couple branches, after ``factor_inertia_matrix``.
+    """Compute M^-1 = V' V if there are mimic joints, after ``factor_inertia_matrix``.
 
     Reads L; writes MINV, MINV_FACTOR, UNIT.
     """
@@ -251,8 +251,8 @@ def minverse_kernel(r):
 
 
 @kernel
-def coupled_minverse_kernel(r):
-    """Compute M^-1 from the factor of M, if mimic joints couple branches.
+def mimic_minverse_kernel(r):
+    """Compute M^-1 from the factor of M, if there are mimic joints.
 
     Reads Q; writes ROTATION, FROM_PARENT, COLUMNS, M, COMPOSITE, L, DIAGONAL_BOUND, MINV,
     MINV_FACTOR, UNIT.
@@ -262,12 +262,12 @@ def coupled_minverse_kernel(r):
     invert_after_factor(r)
 
 
-@algorithm(minverse_kernel, inputs=(Q,), results=(MINV,), coupled=coupled_minverse_kernel)
+@algorithm(minverse_kernel, inputs=(Q,), results=(MINV,), mimic_kernel=mimic_minverse_kernel)
 def minverse(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
     """Compute the inverse of the joint-space inertia matrix, full and symmetric.
 
     Featherstone (2008), sections 6.5 and 7.2; Carpentier (2018). O(n^2 d) for a tree of depth d.
-    Includes ``model.armature``. If mimic joints couple branches, M is factored instead.
+    Includes ``model.armature``. If there are mimic joints, M is factored instead.
 
     Examples
     --------

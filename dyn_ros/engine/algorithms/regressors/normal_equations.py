@@ -239,7 +239,7 @@ def normal_equations_kernel(r):
     Reads Q, V, A, TAU_IN, ROW_WEIGHTS; writes WEIGHT; calls place_universe_with_gravity,
     parameter_columns, store_features, add_lanes, add_row.
     """
-    if is_coupled(r):
+    if has_mimic_joints(r):
         clear_entries(r, EQUATIONS, size(r, EQUATIONS))
     clear_sum(r, PRODUCTS)
     place_universe_with_gravity(r)

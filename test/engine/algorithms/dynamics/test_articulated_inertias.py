@@ -88,7 +88,7 @@ def dense(pair, i):
 
 @EVERY
 def test_every_subtree_by_itself(robot, root_joint):
-    """The handle: nothing but the subtree, with its mimic joints coupled to each other."""
+    """The handle: nothing but the subtree, with its mimic joints."""
     pair = with_armature(robot, root_joint)
     q = pair.state(3)[0]
     pinocchio.computeJointJacobians(pair.pin, pair.pin_data, pair.to_pin_q(q))
@@ -121,7 +121,7 @@ def test_locked_joints_leave_the_composite_inertia(robot, root_joint):
     peer.close(oYaba, oYcrb, 1e-8)
 
 
-def test_free_and_coupled_kernels_agree(monkeypatch):
+def test_kernels_with_and_without_mimic_joints_agree(monkeypatch):
     """Without mimic joints both methods are right."""
     from dyn_ros.engine.call.algorithm import ALGORITHMS
 
@@ -205,7 +205,7 @@ def test_a_mimic_joint_without_mass_changes_nothing(count):
     peer.close(found[..., wrist, :, :], np.broadcast_to(np.eye(6), (*q.shape[:-1], 6, 6)), 1e-15)
 
 
-def test_a_singular_inertia_matrix_of_coupled_joints_names_the_joint():
+def test_a_singular_inertia_matrix_of_mimic_joints_names_the_joint():
     model = dyn_ros.Model.from_urdf(hand('<mimic joint="other"/>'))
     with pytest.raises(np.linalg.LinAlgError, match="articulated_inertias: 'other'"):
         dyn_ros.articulated_inertias(model, dyn_ros.Data(model), [0.0, 0.0])
