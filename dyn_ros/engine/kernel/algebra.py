@@ -173,7 +173,7 @@ def symmetric_add(a, b):
 
 @kernel
 def symmetric_norm_bound(S):
-    """Return a bound of the absolute eigenvalues, at most twice a positive trace."""
+    """Return a bound of |eigenvalues| of S, at most twice its trace if S is semidefinite."""
     return fabs(S.xx) + fabs(S.yy) + fabs(S.zz) + fabs(S.xy) + fabs(S.xz) + fabs(S.yz)
 
 

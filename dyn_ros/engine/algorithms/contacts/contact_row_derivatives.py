@@ -62,7 +62,7 @@ def contact_body(r, n, side):
     """Return the first (side 0) or second body of contact n; its acceleration excludes gravity.
 
         v = (v_i + w_i x p, w_i)
-        a = (a_i + g + dw_i x p, dw_i)
+        a = (a_i + gravity + dw_i x p, dw_i)
 
     Reads POSITION, OV, OA_GF, FORCE_ARMS.
     """
@@ -276,7 +276,7 @@ def add_frame_column(r, n, bodies, relative, side, i, c, with_acceleration):
 def contact_point(r, n, bodies, side):
     """Return the point of contact n on a body.
 
-        a = a.linear + w x v - g            classical
+        a = a.linear + w x v - gravity      classical
 
     v, w and a belong to the body that turns relative to the axes: to this body, or if the axes are
     fixed in the first body, to the second.

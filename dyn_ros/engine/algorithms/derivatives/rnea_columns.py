@@ -7,7 +7,7 @@ origin to the first joint's.
 """
 
 from ...kernel.vocabulary import *
-from ..dynamics.crba import COMPOSITE
+from ..dynamics.crba import INERTIA
 from ..dynamics.rnea import external_force
 from ..kinematics import root_axes as ra
 from ..kinematics.jacobians import DJ, J, move_columns
@@ -25,16 +25,15 @@ PSIDD = field(
 DVDQ = field(
     "dVdq",
     ("ncolumns", 6),
-    "Derivative of the velocity of a body in the subtree with respect to q, in a frame "
-    "moving with the column; equal to psid [m/s, rad/s per rad, m].",
+    "Derivative of the velocity of a body of the subtree with respect to q, in its own axes; equal "
+    "to psid [m/s, rad/s per rad, m].",
     True,
 )
 DADQ = field(
     "dAdq",
     ("ncolumns", 6),
-    "Derivative of the acceleration of a body in the subtree "
-    "with respect to q, in a frame moving with the column; equal "
-    "to psidd without gravity [m/s2, rad/s2 per rad, m].",
+    "psidd without gravity: the acceleration of a body of the subtree with velocity v changes, in "
+    "its own axes, by dAdq + dVdq x v [m/s2, rad/s2 per rad, m].",
     True,
 )
 DADV = field("dAdv", ("ncolumns", 6), "dJ + dVdq [m/s, rad/s per rad, m].", True)
@@ -70,10 +69,10 @@ def place_body_columns(r, i):
 def store_placed_columns(r, i):
     """Place the columns of joint i, whose body has been placed in the root frame.
 
-    Reads COLUMNS, COMPOSITE; writes FROM_PARENT, ORIGIN, POSITION, J.
+    Reads COLUMNS, INERTIA; writes FROM_PARENT, ORIGIN, POSITION, J.
     """
     ra.make_relative(r, i)
-    return store_jacobian_columns(r, i, inertia(r, COMPOSITE, i))
+    return store_jacobian_columns(r, i, inertia(r, INERTIA, i))
 
 
 @kernel
@@ -164,7 +163,7 @@ def store_body(r, i, acceleration, Y):
 def subtract_external_force(r, i):
     """Subtract the external force on the body of joint i from the force on its subtree.
 
-        f = f - X* f_ext
+        f = f - X* R f_ext                  R: rotation from body to root axes
 
     Reads F_EXT, ROTATION, POSITION; writes COMPOSITE_FORCE.
     """
@@ -192,7 +191,7 @@ def outward_pass(r, bodies_placed):
 def outward_pass_from_universe(r, bodies_placed, with_public_results):
     """Compute what ``outward_pass`` does, with the acceleration of the universe already set.
 
-    With ``with_public_results``, also dAdq = psidd + (g x S.angular, 0).
+    With ``with_public_results``, also dAdq = psidd + (gravity x S.angular, 0).
 
     Reads Q, V, A, F_EXT; writes OV, OA_GF, J, DJ, PSID, PSIDD, DADQ, DADV; calls
     place_universe_for_columns, move_columns, store_velocity_columns, store_acceleration_columns,

@@ -81,7 +81,10 @@ def inward_pass(r, with_public_results):
         Fa = Y S,  Fv = B S + Y dAdv,  Fq = B psid + Y psidd + S x* f
         dtau_j/dq_k = S_j . Fq,  dtau_j/dv_k = S_j . Fv,  M_jk = S_j . Fa
         dtau_k/dq_j = Fa . psidd_j + B' S_k . psid_j
-        dtau_k/dv_j = Fa . dAdv_j + B' S_k . S_j        j: ancestors of k
+        dtau_k/dv_j = Fa . dAdv_j + B' S_k . S_j
+
+    j: velocities of ancestors of the joint of k. For j of the same joint, dtau_j/dq_k lacks
+    S x* f, dtau_j/dv_k and M_jk are as above.
 
     With ``with_public_results``, also M, tau = S . f + armature qdd, and dF/da = Fa, dF/dq = Fq,
     dF/dv = Fv.
@@ -227,7 +230,10 @@ def inward_pass_at_rest(r, field):
     """Compute the derivatives with respect to q at rest, stored in a field, in an inward pass.
 
         dtau_j/dq_k = S_j . (Y psidd_k + S_k x* f)
-        dtau_k/dq_j = Y S_k . psidd_j       j: ancestors of k
+        dtau_k/dq_j = Y S_k . psidd_j
+
+    j: velocities of ancestors of the joint of k. For j of the same joint, dtau_j/dq_k lacks
+    S_k x* f.
 
     Reads J, PSIDD; writes COMPOSITE_INERTIA, COMPOSITE_CORIOLIS, COMPOSITE_FORCE, DFDQ, field.
     """
@@ -257,7 +263,7 @@ def inward_pass_at_rest(r, field):
 def static_derivatives(r, field):
     """Compute the derivatives of the torques at rest, stored in a field.
 
-        psidd = -g x S,  psid = 0
+        psidd = a_0 x S,  psid = 0          a_0 = (-gravity, 0)
 
     Reads Q, F_EXT; writes OV, OA_GF, J, PSIDD, DFDQ, field; calls place_universe_for_columns,
     inward_pass_at_rest, place_body_columns, subtract_external_force.

@@ -34,7 +34,7 @@ OF = field(
     "in the world, at its origin [N, N m].",
 )
 KINETIC = field("kinetic_energy", (), "Kinetic energy, including the rotors [J].")
-POTENTIAL = field("potential_energy", (), "Potential energy, -m g.com [J].")
+POTENTIAL = field("potential_energy", (), "Potential energy, -m gravity . com [J].")
 MECHANICAL = field("mechanical_energy", (), "Sum of kinetic and potential energy [J].")
 
 
@@ -85,7 +85,7 @@ def body_momenta_kernel(r):
 def joint_forces_kernel(r):
     """Compute the force that each joint transmits, in its frame and in the world.
 
-        f = Y a + v x* Y v - f_ext + sum of the children's f,  of = oMi* f
+        f = Y a + v x* Y v - f_ext + sum of X* f of the children,  of = oMi* f
 
     Reads Q, V, A, F_EXT; writes LIMI, OMI, JOINT_V, JOINT_A, JOINT_F, TAU, OF.
     """
@@ -130,7 +130,7 @@ def store_kinetic_energy(r):
 def store_potential_energy(r):
     """Compute the potential energy, after ``place_joints``.
 
-        U = -sum of m_i g . c_i
+        U = -sum of m_i gravity . c_i
 
     Reads OMI; writes POTENTIAL.
     """
@@ -228,7 +228,7 @@ def kinetic_energy(
     also_writes=(LIMI, OMI),
 )
 def potential_energy(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Scalar:
-    """Compute the potential energy -m g.com, which is zero if com is at the root's origin.
+    """Compute the potential energy -m gravity . com, which is zero if com is at the root's origin.
 
     O(n). The link of a fixed base is excluded.
 

@@ -24,7 +24,7 @@ G = field("g", ("nv",), "Gravity torques [N m, N].")
 def set_universe_at_rest(r):
     """Set the universe to rest, with an acceleration of minus gravity.
 
-        v_0 = 0,  a_0 = -g,  f_0 = 0
+        v_0 = 0,  a_0 = -gravity,  f_0 = 0
 
     Writes JOINT_V, JOINT_A, JOINT_F.
     """
@@ -44,7 +44,7 @@ def external_force(r, i):
 
 @kernel
 def newton_euler_outward(r, i, with_acceleration):
-    """Compute the motion of joint i and the force on its body, expressed in the joint frame.
+    """Compute the motion of joint i and the force that joints exert on its body, in its frame.
 
         v = X^-1 v_p + S qd
         a = X^-1 a_p + S qdd + v x S qd
@@ -70,7 +70,7 @@ def newton_euler_outward(r, i, with_acceleration):
 
 @kernel
 def transmit_forces(r, tau):
-    """Compute the joint torques and the forces on subtrees, in an inward pass.
+    """Compute the joint torques and the forces that joints exert on subtrees, in an inward pass.
 
         tau = S' f
         f_p = f_p + X* f                                Featherstone (2008), table 5.1
@@ -118,7 +118,9 @@ def rnea_kernel(r):
 
 @kernel
 def nonlinear_effects_kernel(r):
-    """Compute the joint torques for qdd = 0, nle = C qd + g.
+    """Compute the joint torques for qdd = 0.
+
+        nle = C qd + g - J' f_ext           without f_ext, if it is no input
 
     Reads Q, V, A, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F, NLE.
     """
@@ -127,7 +129,7 @@ def nonlinear_effects_kernel(r):
 
 @kernel
 def compute_static_force(r, i):
-    """Compute the force on the body of joint i at rest, as ``newton_euler_outward`` without v.
+    """Compute the force that joints exert on the body of joint i at rest, in its frame.
 
         a = X^-1 a_p
         f = Y a - f_ext
@@ -158,7 +160,10 @@ def compute_static_torques(r, tau):
 
 @kernel
 def generalized_gravity_kernel(r):
-    """Compute the gravity torques, g. Reads Q, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F, G."""
+    """Compute the gravity torques, g, without f_ext, which is no input.
+
+    Reads Q, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F, G.
+    """
     compute_static_torques(r, G)
 
 

@@ -6,7 +6,7 @@ With the velocity v and angular velocity w of the origin of a body's joint, in i
 position p and rotation R in the world, the energies of a body with mass m, first moment h = m c and
 rotational inertia I are
 
-    T = m v.v / 2 + h . (v x w) + w . I w / 2,  U = -g . (m p + R h)
+    T = m v.v / 2 + h . (v x w) + w . I w / 2,  U = -gravity . (m p + R h)
 """
 
 from __future__ import annotations
