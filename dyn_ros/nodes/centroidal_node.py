@@ -28,9 +28,8 @@ from .base.robot_node import Output, RobotNode, run_node
 from .base.service import Service
 from .markers.centroidal_markers import CENTROIDAL, CONTACT
 from .messages import message_fields
-from .robot import DynamicsTerms, RobotContext, State, once_per_state
-from .robot import support as ground
-from .robot.support import TOO_LARGE, CompositeBody, ContactFrames, Support, composite_body
+from .robot import DynamicsTerms, RobotContext, State, ground, once_per_state
+from .robot.ground import TOO_LARGE, CompositeBody, ContactFrames, GroundForces, composite_body
 from .services import centroidal_services
 
 CONTACTS_TOPIC = "~/contacts"
@@ -103,13 +102,16 @@ class CentroidalNode(RobotNode):
         self.outputs = (
             Output("~/state", CentroidalState, self._make_state, self._rate_reads),
             Output(
-                "~/contact_forces", ContactForces, self._make_contact_forces, self._support_reads
+                "~/contact_forces",
+                ContactForces,
+                self._make_contact_forces,
+                self._ground_force_reads,
             ),
             Output(
                 "~/center_of_pressure",
                 PointStamped,
                 self._make_center_of_pressure,
-                self._support_reads,
+                self._ground_force_reads,
             ),
             Output("~/zmp", PointStamped, self._make_zmp, self._rate_reads),
         )
@@ -132,9 +134,9 @@ class CentroidalNode(RobotNode):
         if self.robot:
             self.robot.collector.cutoff = self.parameters.values["acceleration_cutoff"]
 
-    def _support_reads(self) -> Iterable[str]:
-        """Return the names of what `support` reads, as in `Output.reads`."""
-        return ground.support_reads(self.parameters.values)
+    def _ground_force_reads(self) -> Iterable[str]:
+        """Return the names of what `ground_forces` reads, as in `Output.reads`."""
+        return ground.ground_force_reads(self.parameters.values)
 
     # --- state and rates
 
@@ -199,8 +201,8 @@ class CentroidalNode(RobotNode):
         if values["acceleration_source"] != "forward_dynamics":
             return None
         if values["contact_frames"]:
-            support = self.support(robot, state, terms)
-            return None if support is None else support.acceleration
+            ground_forces = self.ground_forces(robot, state, terms)
+            return None if ground_forces is None else ground_forces.acceleration
         return self._forward_dynamics(robot, state)
 
     def _forward_dynamics(self, robot: RobotContext, state: State) -> Array | None:
@@ -229,7 +231,7 @@ class CentroidalNode(RobotNode):
             raise Rejected("contact_frames is empty; set it to the feet of the robot")
         return feet
 
-    def _foot_contacts(self, robot: RobotContext, feet: ContactFrames) -> Array:
+    def _active_feet(self, robot: RobotContext, feet: ContactFrames) -> Array:
         """Return True for each foot in contact, (n,); raise `Rejected` if that is unknown."""
         values = self.parameters.values
         if values["contact_source"] == "always":
@@ -244,15 +246,19 @@ class CentroidalNode(RobotNode):
         return np.array([active[name] for name in names])
 
     @once_per_state
-    def support(self, robot: RobotContext, state: State, terms: DynamicsTerms) -> Support | None:
+    def ground_forces(
+        self, robot: RobotContext, state: State, terms: DynamicsTerms
+    ) -> GroundForces | None:
         """Return the forces of the ground, or None if an input is missing."""
         try:
             feet = self._cached_feet(robot, self.parameters.changes)
-            active = self._foot_contacts(robot, feet)
+            active = self._active_feet(robot, feet)
         except ValueError:  # reported by waiting_reason
             return None
         try:
-            return ground.compute_support(robot, state, terms, feet, active, self.parameters.values)
+            return ground.compute_ground_forces(
+                robot, state, terms, feet, active, self.parameters.values
+            )
         except ValueError as error:
             self.reject("contact forces", error)
             return None
@@ -262,14 +268,14 @@ class CentroidalNode(RobotNode):
         message = ContactForces()
 
         def compute(state: State, terms: DynamicsTerms) -> ContactForces | None:
-            support = self.support(robot, state, terms)
-            if support is None:
+            ground_forces = self.ground_forces(robot, state, terms)
+            if ground_forces is None:
                 return None
             names = self.parameters.values["contact_frames"]
             if [force.name for force in message.forces] != names:
                 message.forces = [ContactForce(name=name) for name in names]
             message.header.frame_id = robot.world_frame
-            _write_contact_forces(message, state, support)
+            _write_contact_forces(message, state, ground_forces)
             return message
 
         return compute
@@ -282,13 +288,13 @@ class CentroidalNode(RobotNode):
         self, robot: RobotContext, state: State, terms: DynamicsTerms
     ) -> Array | None:
         """Return the center of pressure [m], (3,), or None; `waiting_reason` states the reason."""
-        support = self.support(robot, state, terms)
-        if support is None:
+        ground_forces = self.ground_forces(robot, state, terms)
+        if ground_forces is None:
             return None
         return self.ground_point(
             "~/center_of_pressure",
             robot,
-            ground.moment_about_origin(support.forces, support.points),
+            ground.moment_about_origin(ground_forces.forces, ground_forces.points),
         )
 
     def ground_point(self, topic: str, robot: RobotContext, wrench: Array) -> Array | None:
@@ -341,12 +347,12 @@ class CentroidalNode(RobotNode):
         topics = ", ".join(
             output.topic
             for output in self.outputs
-            if output.reads == self._support_reads and output.topic in subscribed_topics
+            if output.reads == self._ground_force_reads and output.topic in subscribed_topics
         )
         if not topics:
             return ""
         try:
-            self._foot_contacts(robot, self._cached_feet(robot, self.parameters.changes))
+            self._active_feet(robot, self._cached_feet(robot, self.parameters.changes))
         except ValueError as error:
             return f"no {topics}: {error}"
         return self._missing_effort_reason(robot, topics)
@@ -406,14 +412,19 @@ def _read_contact_states(robot: RobotContext, message: ContactStates) -> dict[st
     return dict(zip(names, active))
 
 
-def _write_contact_forces(message: ContactForces, state: State, support: Support) -> None:
+def _write_contact_forces(
+    message: ContactForces, state: State, ground_forces: GroundForces
+) -> None:
     """Write contact forces to a message that has a ContactForce for each foot."""
     seconds, nanoseconds = divmod(state.stamp, 1_000_000_000)
     message.velocity_valid = state.v is not None
-    message.acceleration_valid = support.acceleration is not None
-    message.rank, message.residual = support.rank, support.residual
+    message.acceleration_valid = ground_forces.acceleration is not None
+    message.rank, message.residual = ground_forces.rank, ground_forces.residual
     for foot, active, point, force in zip(
-        message.forces, support.active.tolist(), support.points.tolist(), support.forces.tolist()
+        message.forces,
+        ground_forces.active.tolist(),
+        ground_forces.points.tolist(),
+        ground_forces.forces.tolist(),
     ):
         foot.header.frame_id = message.header.frame_id
         foot.header.stamp.sec, foot.header.stamp.nanosec = seconds, nanoseconds

@@ -303,7 +303,7 @@ def test_a_base_that_moves():
 def test_terms_and_the_whole_robot_as_the_nodes():
     pytest.importorskip("rclpy", reason="no ROS: run `make test`")
     from dyn_ros.nodes.robot.context import DynamicsTerms
-    from dyn_ros.nodes.robot.support import composite_body
+    from dyn_ros.nodes.robot.ground import composite_body
     from dyn_ros.states.joint_states import State
 
     for root_joint in ("fixed", "floating"):

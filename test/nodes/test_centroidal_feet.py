@@ -17,7 +17,7 @@ from visualization_msgs.msg import Marker, MarkerArray
 import dyn_ros
 import peer
 from dyn_ros.msg import CentroidalState, ContactForces, ContactStates
-from dyn_ros.nodes.robot.support import convex_hull
+from dyn_ros.nodes.robot.ground import convex_hull
 
 MODULE = "dyn_ros.nodes.centroidal_node"
 LWA = dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED

@@ -19,9 +19,8 @@ from ...viewer.scene import geometry
 from ...viewer.scene.marker_arrays import MIN_WIDTH, MarkerArrays, Screws
 from ..base.marker_output import Draw, MarkerKind, MarkerStyle
 from ..base.node_parameters import Spec
-from ..robot import DynamicsTerms, RobotContext, State, parameter_errors
-from ..robot import support as ground
-from ..robot.support import COMPOSITE_TERMS, composite_body
+from ..robot import DynamicsTerms, RobotContext, State, ground, parameter_errors
+from ..robot.ground import COMPOSITE_TERMS, composite_body
 
 CONE_LINE_WIDTH = 0.3  # relative to the width of other lines
 
@@ -124,12 +123,14 @@ def make_contact_force_markers(node: Any, robot: RobotContext, style: MarkerStyl
     screws = Screws(style)
 
     def draw(state: State, terms: DynamicsTerms) -> Iterable[MarkerArrays]:
-        support = node.support(robot, state, terms)
-        if support is None or not support.active.any():
+        ground_forces = node.ground_forces(robot, state, terms)
+        if ground_forces is None or not ground_forces.active.any():
             return screws.hide()
-        ids = np.flatnonzero(support.active)
+        ids = np.flatnonzero(ground_forces.active)
         return screws.show(
-            ids.tolist(), support.points[ids], support.forces[ids] / _robot_weight(robot)
+            ids.tolist(),
+            ground_forces.points[ids],
+            ground_forces.forces[ids] / _robot_weight(robot),
         )
 
     return draw
@@ -152,13 +153,13 @@ def make_friction_cone_markers(node: Any, robot: RobotContext, style: MarkerStyl
     colors = np.array([style.color, style.slip_color])
 
     def draw(state: State, terms: DynamicsTerms) -> Iterable[MarkerArrays]:
-        support = node.support(robot, state, terms)
-        if support is None or not support.active.any():
+        ground_forces = node.ground_forces(robot, state, terms)
+        if ground_forces is None or not ground_forces.active.any():
             lines.show([])
             return [lines]
-        ids = np.flatnonzero(support.active)
-        lines.show_lines(ids.tolist(), support.points[ids, None] + cone)
-        slips = geometry.is_outside_cone(support.forces[ids, :3], up, style.coefficient)
+        ids = np.flatnonzero(ground_forces.active)
+        lines.show_lines(ids.tolist(), ground_forces.points[ids, None] + cone)
+        slips = geometry.is_outside_cone(ground_forces.forces[ids, :3], up, style.coefficient)
         lines.set_colors(ids.tolist(), colors[slips.astype(int)])
         return [lines]
 
@@ -173,11 +174,11 @@ def make_support_polygon_markers(node: Any, robot: RobotContext, style: MarkerSt
     lines = MarkerArrays(style, Marker.LINE_STRIP, points=count, width=max(style.scale, MIN_WIDTH))
 
     def draw(state: State, terms: DynamicsTerms) -> Iterable[MarkerArrays]:
-        support = node.support(robot, state, terms)
-        if support is None or support.active.sum() < 2:
+        ground_forces = node.ground_forces(robot, state, terms)
+        if ground_forces is None or ground_forces.active.sum() < 2:
             lines.show([])
             return [lines]
-        corners = ground.convex_hull(support.points[support.active] @ across)
+        corners = ground.convex_hull(ground_forces.points[ground_forces.active] @ across)
         closing = np.linspace(corners[-1], corners[0], count - len(corners) + 1)[1:]
         height = node.parameters.values["ground_height"]
         points = np.concatenate([corners, closing]) @ across.T + height * up
@@ -276,7 +277,7 @@ CONTACT = (
         0.4,
         "Length for the robot's weight, radius for weight times 1 m [m].",
         [1.0, 0.48, 0.4, 1.0],
-        reads=ground.support_reads,
+        reads=ground.ground_force_reads,
     ),
     MarkerKind(
         "friction_cone",
@@ -293,7 +294,7 @@ CONTACT = (
             size=4,
             limits=(0.0, 1.0),
         ),
-        reads=ground.support_reads,
+        reads=ground.ground_force_reads,
     ),
     MarkerKind(
         "support_polygon",
@@ -302,7 +303,7 @@ CONTACT = (
         0.01,
         "Width of the line [m].",
         [0.12, 0.41, 0.2, 1.0],
-        reads=ground.support_reads,
+        reads=ground.ground_force_reads,
     ),
     MarkerKind(
         "center_of_pressure",
@@ -311,7 +312,7 @@ CONTACT = (
         0.05,
         "Diameter [m].",
         [0.58, 0.16, 0.71, 1.0],
-        reads=ground.support_reads,
+        reads=ground.ground_force_reads,
     ),
     MarkerKind(
         "zmp",

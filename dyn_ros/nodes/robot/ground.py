@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A robot as one body, what the ground exerts on its feet, and points on the ground."""
+"""A robot as one body, the forces of the ground on its feet, and points on the ground."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _compute_composite_body(
     return CompositeBody(body, momentum, lever)
 
 
-class Support(NamedTuple):
+class GroundForces(NamedTuple):
     """The forces of the ground on the contact frames in one state, in the axes of the world."""
 
     active: Array  # (n,), bool; True in contact, other forces are zero
@@ -88,14 +88,14 @@ class ContactFrames(NamedTuple):
         return cls([robot.model.frame_index(frame) for frame in frames], contacts)
 
 
-def compute_support(
+def compute_ground_forces(
     robot: RobotContext,
     state: State,
     terms: DynamicsTerms,
     feet: ContactFrames,
     active: Array,
     values: Mapping[str, Any],
-) -> Support | None:
+) -> GroundForces | None:
     """Return the forces on the active feet; None if an input is missing in the state.
 
     `active` (n,) is True for each of the n `feet` in contact; `values` are the node's parameters.
@@ -113,7 +113,7 @@ def compute_support(
         raise Rejected(TOO_LARGE)
     forces, dimension = np.zeros((len(active), 6)), values["contact_dimension"]
     forces[active, :dimension] = solution.lambda_c.reshape(-1, dimension)
-    return Support(
+    return GroundForces(
         active, terms.oMf[feet.indices, :3, 3], forces, acceleration, solution.rank, residual
     )
 
@@ -145,8 +145,8 @@ def _solve_forces(
     return a, forces, forces.residual
 
 
-def support_reads(values: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names of what `compute_support` reads, as in `Output.reads`."""
+def ground_force_reads(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of what `compute_ground_forces` reads, as in `Output.reads`."""
     if not values["contact_frames"]:
         return ()
     if values["acceleration_source"] == "finite_difference":
@@ -160,7 +160,7 @@ def rate_reads(values: Mapping[str, Any]) -> tuple[str, ...]:
         return COMPOSITE_TERMS
     if values["acceleration_source"] == "finite_difference":
         return *COMPOSITE_TERMS, "Ag", "dhg_drift", "acceleration"
-    return (*COMPOSITE_TERMS, "Ag", "dhg_drift", "effort", *support_reads(values))
+    return (*COMPOSITE_TERMS, "Ag", "dhg_drift", "effort", *ground_force_reads(values))
 
 
 def zero_moment_point(

@@ -5,7 +5,7 @@
 import numpy as np
 import pytest
 
-from dyn_ros.nodes.robot.support import convex_hull, moment_about_origin, zero_moment_point
+from dyn_ros.nodes.robot.ground import convex_hull, moment_about_origin, zero_moment_point
 from dyn_ros.viewer.scene import geometry
 
 UP = np.array([0.0, 0.0, 1.0])
