@@ -24,7 +24,7 @@ from ..model.model import Model
 from .centroidal import centroidal
 from .centroidal.com import COM, JCOM, MASS, SUBTREE_COM, SUBTREE_MASS, VCOM, divided_by_mass
 from .dynamics.crba import (
-    COMPOSITE,
+    INERTIA,
     M,
     composite_inertia,
     place_bodies_relative,
@@ -129,14 +129,14 @@ def compute_velocity_forces(r):
         f = Y a + v x* Y v
         h = sum of X* Y v,  T = 1/2 sum of v . Y v
 
-    Reads V, FROM_PARENT, COLUMNS, ORIGIN, POSITION, COMPOSITE; writes A, BODY_VELOCITY,
+    Reads V, FROM_PARENT, COLUMNS, ORIGIN, POSITION, INERTIA; writes A, BODY_VELOCITY,
     BODY_ACCELERATION, KINETIC, FORCES.
     """
     clear_entries(r, A, nv(r))
     zero = zero3(entry(r, ra.ORIGIN, 0))
     total, twice = Force(zero, zero), zero[0]
     for i in range(1, njoints(r) + 1):
-        Y, v = composite_inertia(r, i), ra.body_velocity(r, i)
+        Y, v = inertia(r, INERTIA, i), ra.body_velocity(r, i)
         a, h = ra.body_acceleration(r, i, v), inertia_times(Y, v)
         total = force_add(total, force_moved(ra.position(r, i), h))
         twice = twice + power(h, v)
@@ -149,9 +149,9 @@ def compute_velocity_forces(r):
 def store_gravity(r):
     """Compute the gravity torques, from the weight of each joint's subtree.
 
-        g_k = -S_k . (m g, m c x g)
+        g_k = -S_k . (m gravity, m c x gravity)
 
-    Reads COLUMNS, COMPOSITE; writes G.
+    Reads COLUMNS, INERTIA; writes G.
     """
     clear_entries(r, G, nv(r))
     for i in range(1, njoints(r) + 1):
@@ -184,7 +184,7 @@ def store_nonlinear_effects(r):
 def store_subtree_centers(r):
     """Compute mass and center of mass of each joint's subtree, c = (m c) / m.
 
-    Reads ORIGIN, POSITION, COMPOSITE; writes SUBTREE_COM, SUBTREE_MASS.
+    Reads ORIGIN, POSITION, INERTIA; writes SUBTREE_COM, SUBTREE_MASS.
     """
     for i in range(1, njoints(r) + 1):
         Y = composite_inertia(r, i)
@@ -198,7 +198,7 @@ def store_robot_totals(r, h):
     """Compute the totals of the robot, with h its momentum about the first joint's origin.
 
         hg = X* h,  dhg_drift = X* f        X: shift from the first joint's origin to com
-        U = -m g . com,  Jcom = Ag.linear / m
+        U = -m gravity . com,  Jcom = Ag.linear / m
 
     Reads V, FORCES; writes COM, VCOM, MASS, JCOM, AG, HG, IG, POTENTIAL, DHG_DRIFT; calls
     locate_com, store_momentum, store_momentum_columns.
@@ -246,7 +246,7 @@ def all_terms_kernel(r):
     if is_requested(r, _M):
         store_inertia_matrix(r)
     elif is_requested(r, _NEEDS_COMPOSITE):
-        sum_over_subtrees(r, COMPOSITE)
+        sum_over_subtrees(r, INERTIA)
     if is_requested(r, _NEEDS_GRAVITY):
         store_gravity(r)
     if is_requested(r, _NEEDS_VELOCITY_FORCES):

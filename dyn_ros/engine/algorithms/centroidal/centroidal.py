@@ -57,7 +57,7 @@ def locate_com(r):
         c = sum of m_i c_i / m
         Ig = inertia of the whole robot about c, with its joints locked
 
-    Reads ORIGIN, COMPOSITE; writes COM, MASS, IG.
+    Reads ORIGIN, INERTIA; writes COM, MASS, IG.
     """
     Y = crba.composite_inertia(r, 0)
     c = com.store_com(r, Y.mass, Y.first_moment)
@@ -80,7 +80,7 @@ def store_momentum(r, h):
         hg = h
         vcom = h.linear / m
 
-    Reads COMPOSITE; writes VCOM, HG.
+    Reads INERTIA; writes VCOM, HG.
     """
     set_force(r, HG, 0, h)
     set_vector(r, com.VCOM, 0, com.divided_by_mass(h.linear, crba.composite_inertia(r, 0).mass))
@@ -93,7 +93,7 @@ def store_momentum_columns(r, c):
         Ag_k = X* Y S_k                     Y: subtree of the joint; X: shift from it to com
         h = Ag v                            Orin, Goswami and Lee (2013)
 
-    Reads V, COLUMNS, POSITION, COMPOSITE; writes AG.
+    Reads V, COLUMNS, POSITION, INERTIA; writes AG.
     """
     h = Force(zero3(c[0]), zero3(c[0]))
     clear_columns(r, AG)
@@ -117,7 +117,7 @@ def ccrba_kernel(r):
     store_momentum_columns, locate_com.
     """
     crba.place_bodies_relative(r)
-    crba.sum_over_subtrees(r, crba.COMPOSITE)
+    crba.sum_over_subtrees(r, crba.INERTIA)
     store_momentum(r, store_momentum_columns(r, locate_com(r)))
 
 
@@ -133,8 +133,8 @@ def dccrba_kernel(r):
     """
     crba.place_bodies_relative(r)
     crba.compute_inertia_rates(r)
-    crba.sum_over_subtrees(r, crba.COMPOSITE)
-    crba.sum_over_subtrees(r, crba.COMPOSITE_RATE)
+    crba.sum_over_subtrees(r, crba.INERTIA)
+    crba.sum_over_subtrees(r, crba.INERTIA_RATE)
     c = locate_com(r)
     h = Force(zero3(c[0]), zero3(c[0]))
     vcom = com.divided_by_mass(

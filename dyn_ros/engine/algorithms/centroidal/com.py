@@ -16,7 +16,7 @@ from ...kernel.vocabulary import *
 from ...model.frames import ReferenceFrame, joint_selector
 from ...model.model import Model
 from ..dynamics.crba import (
-    COMPOSITE,
+    INERTIA,
     composite_column,
     composite_inertia,
     joint_subtree_end,
@@ -223,7 +223,7 @@ def add_subtree_columns(r, i, mass, jacobian):
 
         J_k = (Y S_k).linear / mass
 
-    Reads COLUMNS, COMPOSITE; writes jacobian.
+    Reads COLUMNS, INERTIA; writes jacobian.
     """
     Y = composite_inertia(r, i)
     for c in range(ncolumns(r, i)):
@@ -253,10 +253,10 @@ def com_jacobian_kernel(r):
         Jcom_k = (Y S_k).linear / m         Y of the subtree that velocity k moves
 
     Reads Q; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, BODY_ACCELERATION, ORIGIN,
-    POSITION, COMPOSITE, JCOM.
+    POSITION, INERTIA, JCOM.
     """
     place_bodies_relative(r)
-    sum_over_subtrees(r, COMPOSITE)
+    sum_over_subtrees(r, INERTIA)
     clear_entries(r, JCOM, 3 * nv(r))
     for i in range(1, njoints(r) + 1):
         add_subtree_columns(r, i, composite_inertia(r, 0).mass, JCOM)
@@ -270,10 +270,10 @@ def subtree_com_jacobian_kernel(r):
         J_k = S_k.linear + S_k.angular x (c - p_k)            velocities that carry it
 
     Reads Q; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, BODY_ACCELERATION, ORIGIN,
-    POSITION, COMPOSITE, SUBTREE_JCOM.
+    POSITION, INERTIA, SUBTREE_JCOM.
     """
     place_bodies_relative(r)
-    sum_over_subtrees(r, COMPOSITE)
+    sum_over_subtrees(r, INERTIA)
     clear_entries(r, SUBTREE_JCOM, 3 * nv(r))
     first = first_joint(r)
     Y = composite_inertia(r, first)

@@ -19,7 +19,7 @@ The forces of adjacent constraints are propagated together, as a vector.
 from ...kernel.vocabulary import *
 from ..dynamics import aba
 from ..dynamics.cholesky import pivot, solve_inward, solve_outward
-from ..dynamics.crba import COMPOSITE
+from ..dynamics.crba import INERTIA
 from ..dynamics.minverse import force_vectors
 from ..kinematics import root_axes as ra
 from .semidefinite import WIDTH, clear_rows
@@ -146,7 +146,7 @@ def eliminate_with_mimic(r):
 
         a = a_p + c,  f = pA + Y a
 
-    Reads TAU_IN, FROM_PARENT, COLUMNS, COMPOSITE, L, BIAS, BIAS_FORCE; writes LINK_ACCELERATION,
+    Reads TAU_IN, FROM_PARENT, COLUMNS, INERTIA, L, BIAS, BIAS_FORCE; writes LINK_ACCELERATION,
     DINV, BIAS_TORQUE, TRANSMITTED_FORCE.
     """
     for i in range(1, njoints(r) + 1):
@@ -154,7 +154,7 @@ def eliminate_with_mimic(r):
             motion_moved(ra.from_parent(r, i), motion(r, aba.LINK_ACCELERATION, parent(r, i))),
             motion(r, aba.BIAS, i),
         )
-        Y = inertia(r, COMPOSITE, i)
+        Y = inertia(r, INERTIA, i)
         set_motion(r, aba.LINK_ACCELERATION, i, a)
         set_force(
             r, TRANSMITTED_FORCE, i, force_add(force(r, aba.BIAS_FORCE, i), inertia_times(Y, a))

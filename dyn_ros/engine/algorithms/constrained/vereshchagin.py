@@ -262,7 +262,7 @@ def solve_constrained_with_mimic(r):
 def sweep_outward(r):
     """Run sweep 1, and set the acceleration of the root.
 
-    Reads Q, V, F_EXT, ROOT_ACC; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, COMPOSITE,
+    Reads Q, V, F_EXT, ROOT_ACC; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, INERTIA,
     LINK_ACCELERATION, BIAS, BIAS_FORCE.
     """
     aba.outward_velocities(r)

@@ -106,7 +106,7 @@ def add_velocity_change(r):
 def place_moving_robot(r):
     """Place all bodies in the root frame, with their inertias and velocities.
 
-    Reads Q, V; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, COMPOSITE.
+    Reads Q, V; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, INERTIA.
     """
     place_bodies(r)
     clear_row(r, BODY_VELOCITY, 0, 6)

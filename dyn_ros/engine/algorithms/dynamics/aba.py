@@ -17,7 +17,7 @@ from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..kinematics import root_axes as ra
 from .cholesky import MIN_RELIABLE_PIVOT, factor_inertia_matrix, multiply_by_inverse
-from .crba import COMPOSITE, crba_kernel
+from .crba import INERTIA, crba_kernel
 from .rnea import NLE, external_force, nonlinear_effects_kernel
 
 DDQ = field("ddq", ("nv",), "Joint accelerations [rad/s2, m/s2].")
@@ -45,7 +45,7 @@ def outward_velocities(r):
         c = v x S qd
         pA = v x* Y v - f_ext               Featherstone (2008), table 7.1
 
-    Reads Q, V, F_EXT; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, COMPOSITE, BIAS,
+    Reads Q, V, F_EXT; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, INERTIA, BIAS,
     BIAS_FORCE.
     """
     ra.place_universe_at_rest(r)
@@ -58,7 +58,7 @@ def outward_velocities(r):
             R = rotation(r, ra.ROTATION, i)
             pA = force_sub(pA, force_rotated(R, external_force(r, i)))
         set_motion(r, BIAS, i, ra.bias_acceleration(r, i, v))
-        set_inertia(r, COMPOSITE, i, Y)
+        set_inertia(r, INERTIA, i, Y)
         set_force(r, BIAS_FORCE, i, pA)
 
 
@@ -134,9 +134,9 @@ def finish_articulated_inertia(r, i):
 
         YA = Y + sum over children of X* Ya X^-1
 
-    Reads COMPOSITE, CHILDREN; writes LOCKED_MASS, LOCKED_INERTIA_ESTIMATE.
+    Reads INERTIA, CHILDREN; writes LOCKED_MASS, LOCKED_INERTIA_ESTIMATE.
     """
-    Y = articulated(inertia(r, COMPOSITE, i))
+    Y = articulated(inertia(r, INERTIA, i))
     store_locked_inertia(r, i, Y.linear.xx, symmetric_norm_bound(Y.angular))
     if has_child(r, i):
         Y = articulated_add(Y, articulated_inertia(r, CHILDREN, i))
@@ -184,7 +184,7 @@ def eliminate_joints(r):
         Ya = YA - U D^-1 U'
         YA_p = YA_p + X* Ya X^-1            Featherstone (2008), table 7.1
 
-    Reads FROM_PARENT, COLUMNS, COMPOSITE; writes CHILDREN, U, DINV, LOCKED_MASS,
+    Reads FROM_PARENT, COLUMNS, INERTIA; writes CHILDREN, U, DINV, LOCKED_MASS,
     LOCKED_INERTIA_ESTIMATE.
     """
     for i in range(njoints(r), 0, -1):
@@ -230,7 +230,7 @@ def inward_pass(r):
     For each joint, all columns are eliminated from the inertia before any from the force, because
     registers do not hold both.
 
-    Reads TAU_IN, FROM_PARENT, COLUMNS, COMPOSITE, BIAS; writes CHILDREN, BIAS_FORCE, U, DINV,
+    Reads TAU_IN, FROM_PARENT, COLUMNS, INERTIA, BIAS; writes CHILDREN, BIAS_FORCE, U, DINV,
     BIAS_TORQUE, LOCKED_MASS, LOCKED_INERTIA_ESTIMATE.
     """
     for i in range(njoints(r), 0, -1):
@@ -271,7 +271,7 @@ def outward_accelerations(r):
 def mimic_aba_kernel(r):
     """Compute the accelerations from the factor of M, if there are mimic joints.
 
-        M qdd = tau - nle
+        M qdd = tau - nle + J' f_ext        the field NLE has nle - J' f_ext
 
     Reads Q, V, A, TAU_IN, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F, M, NLE, DDQ; calls
     crba_kernel, factor_inertia_matrix, nonlinear_effects_kernel.

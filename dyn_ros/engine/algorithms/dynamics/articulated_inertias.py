@@ -19,7 +19,7 @@ from ..kinematics import root_axes as ra
 from .aba import add_articulated_to_parent, eliminate_column, finish_articulated_inertia
 from .cholesky import MIN_RELIABLE_PIVOT
 from .crba import (
-    COMPOSITE,
+    INERTIA,
     composite_column,
     composite_inertia,
     joint_subtree_end,
@@ -97,7 +97,7 @@ def add_descendant_column(r, i, j, c):
 
         F_k = Y S_k,  H_lk = S_l' F_k       Featherstone (2008), table 6.2
 
-    Reads FROM_PARENT, COLUMNS, COMPOSITE; writes DESCENDANT_INERTIA, DESCENDANT_FORCES,
+    Reads FROM_PARENT, COLUMNS, INERTIA; writes DESCENDANT_INERTIA, DESCENDANT_FORCES,
     DESCENDANT_BOUND.
     """
     H = matrix(r, DESCENDANT_INERTIA)
@@ -128,7 +128,7 @@ def add_descendant_column(r, i, j, c):
 def compute_descendant_inertia(r, i, end):
     """Compute H and F of the descendants of joint i, the joints up to joint ``end``.
 
-    Reads FROM_PARENT, COLUMNS, COMPOSITE; writes DESCENDANT_INERTIA, DESCENDANT_FORCES,
+    Reads FROM_PARENT, COLUMNS, INERTIA; writes DESCENDANT_INERTIA, DESCENDANT_FORCES,
     DESCENDANT_BOUND.
     """
     n = nv(r)
@@ -183,7 +183,7 @@ def mimic_articulated_inertias_kernel(r):
     store_articulated_inertia, eliminate_descendant.
     """
     place_bodies_relative(r)
-    sum_over_subtrees(r, COMPOSITE)
+    sum_over_subtrees(r, INERTIA)
     for i in range(1, njoints(r) + 1):
         end = joint_subtree_end(r, i)
         compute_descendant_inertia(r, i, end)

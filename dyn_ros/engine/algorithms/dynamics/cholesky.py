@@ -15,7 +15,7 @@ from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..kinematics.root_axes import subspace_column
-from .crba import COMPOSITE, M, crba_kernel
+from .crba import INERTIA, M, crba_kernel
 
 L = field("_l", ("nv", "nv"))  # L below the diagonal, D on it
 DIAGONAL_BOUND = field("_diagonal_bound", ("nv",))
@@ -59,11 +59,11 @@ def store_diagonal_bounds(r):
 
         |S_k.linear|^2 m + |S_k.angular|^2 |I|      m, I: mass and rotational inertia of the subtree
 
-    Reads COLUMNS, COMPOSITE; writes DIAGONAL_BOUND.
+    Reads COLUMNS, INERTIA; writes DIAGONAL_BOUND.
     """
     clear_entries(r, DIAGONAL_BOUND, nv(r))
     for i in range(1, njoints(r) + 1):
-        Y = inertia(r, COMPOSITE, i)
+        Y = inertia(r, INERTIA, i)
         for c in range(ncolumns(r, i)):
             S = subspace_column(r, i, c)
             add_to_entry(
@@ -85,7 +85,7 @@ def factor_inertia_matrix(r):
         L_ij = L_ij - L_kj L_ki / D_k
         L_ki = L_ki / D_k                           Featherstone (2008), table 6.3
 
-    Reads COLUMNS, M, COMPOSITE; writes L, DIAGONAL_BOUND.
+    Reads COLUMNS, M, INERTIA; writes L, DIAGONAL_BOUND.
     """
     store_diagonal_bounds(r)
     M_, L_ = matrix(r, M), matrix(r, L)
@@ -157,7 +157,7 @@ def cholesky_kernel(r):
 
         M = U D U',  U = L'                 Featherstone (2008), table 6.3
 
-    Reads Q; writes ROTATION, FROM_PARENT, COLUMNS, M, COMPOSITE, L, DIAGONAL_BOUND, UPPER, D,
+    Reads Q; writes ROTATION, FROM_PARENT, COLUMNS, M, INERTIA, L, DIAGONAL_BOUND, UPPER, D,
     D_INVERSE.
     """
     crba_kernel(r)
@@ -210,8 +210,7 @@ def apply_factors(r, operation, x):
 def product_kernel(r):
     """Compute the product of a vector and M, its inverse, or one of its factors.
 
-    Reads Q, VECTOR; writes ROTATION, FROM_PARENT, COLUMNS, M, COMPOSITE, L, DIAGONAL_BOUND,
-    PRODUCT.
+    Reads Q, VECTOR; writes ROTATION, FROM_PARENT, COLUMNS, M, INERTIA, L, DIAGONAL_BOUND, PRODUCT.
     """
     crba_kernel(r)
     if option(r, OPERATION) == M_TIMES:

@@ -19,7 +19,10 @@ from ...model.model import Model
 from ..kinematics import root_axes as ra
 
 M = field("M", ("nv", "nv"), "Joint-space inertia matrix, full [kg m2, kg m, kg].", sparse=True)
-COMPOSITE = field("_composite", ("rows", 10))
+# The inertia of each body and its rate; after sum_over_subtrees or store_inertia_matrix, the
+# composite inertia of each joint's subtree and its rate.
+INERTIA = field("_inertia", ("rows", 10))
+INERTIA_RATE = field("_inertia_rate", ("rows", 10))
 YCRB = field(
     "Ycrb",
     ("rows", 6, 6),
@@ -44,7 +47,6 @@ DOYCRB = field(
     ("rows", 6, 6),
     "Rate of oYcrb, the sum of ov x* Y - Y ov x over the bodies [kg/s, kg m/s, kg m2/s].",
 )
-COMPOSITE_RATE = field("_composite_rate", ("rows", 10))
 
 
 @kernel
@@ -85,13 +87,13 @@ def store_inertia_matrix(r):
 
     Featherstone (2008), table 6.2; armature is added to the diagonal.
 
-    Reads FROM_PARENT, COLUMNS; writes M, COMPOSITE.
+    Reads FROM_PARENT, COLUMNS; writes M, INERTIA.
     """
     H = matrix(r, M)
-    clear_row(r, COMPOSITE, 0, 10)
+    clear_row(r, INERTIA, 0, 10)
     clear_sparse(r, M)
     for i in range(njoints(r), 0, -1):
-        Y = add_inertia_to_parent(r, COMPOSITE, i)
+        Y = add_inertia_to_parent(r, INERTIA, i)
         for c in range(ncolumns(r, i)):
             k = idx_v(r, i) + c
             F = composite_column(r, i, c, Y)
@@ -113,11 +115,11 @@ def store_inertia_matrix(r):
 def place_bodies(r):
     """Compute the placements of all bodies and their inertias in the root frame, R Y R'.
 
-    Reads Q; writes ROTATION, FROM_PARENT, COLUMNS, COMPOSITE.
+    Reads Q; writes ROTATION, FROM_PARENT, COLUMNS, INERTIA.
     """
     ra.place_universe(r)
     for i in range(1, njoints(r) + 1):
-        set_inertia(r, COMPOSITE, i, ra.place_body(r, i))
+        set_inertia(r, INERTIA, i, ra.place_body(r, i))
 
 
 @kernel
@@ -128,7 +130,7 @@ def crba_kernel(r):
 
     Featherstone (2008), table 6.2; Y_j is the inertia of the subtree of joint j.
 
-    Reads Q; writes ROTATION, FROM_PARENT, COLUMNS, M, COMPOSITE.
+    Reads Q; writes ROTATION, FROM_PARENT, COLUMNS, M, INERTIA.
     """
     place_bodies(r)
     store_inertia_matrix(r)
@@ -139,14 +141,20 @@ def crba_kernel(r):
 
 @kernel
 def composite_inertia(r, i):
-    """Return the inertia of the subtree of joint i, with its joints locked. Reads COMPOSITE."""
-    return inertia(r, COMPOSITE, i)
+    """Return the inertia of the subtree of joint i with locked joints, once bodies are summed.
+
+    Reads INERTIA.
+    """
+    return inertia(r, INERTIA, i)
 
 
 @kernel
 def composite_rate(r, i):
-    """Return the rate of the inertia of the subtree of joint i. Reads COMPOSITE_RATE."""
-    return inertia(r, COMPOSITE_RATE, i)
+    """Return the rate of the inertia of the subtree of joint i, after ``sum_over_subtrees``.
+
+    Reads INERTIA_RATE.
+    """
+    return inertia(r, INERTIA_RATE, i)
 
 
 @kernel
@@ -179,11 +187,11 @@ def place_bodies_relative(r):
     """Compute placements and inertias of all bodies, relative to the first joint's origin.
 
     Reads Q; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, BODY_ACCELERATION, ORIGIN,
-    POSITION, COMPOSITE.
+    POSITION, INERTIA.
     """
     ra.place_universe_relative(r)
     for i in range(1, njoints(r) + 1):
-        set_inertia(r, COMPOSITE, i, ra.place_body_relative(r, i))
+        set_inertia(r, INERTIA, i, ra.place_body_relative(r, i))
 
 
 @kernel
@@ -193,12 +201,11 @@ def compute_inertia_rates(r):
         v = X^-1 v_p + S qd
         dY = v x* Y - Y v x
 
-    Reads V, FROM_PARENT, COLUMNS, COMPOSITE; writes BODY_VELOCITY, COMPOSITE_RATE.
+    Reads V, FROM_PARENT, COLUMNS, INERTIA; writes BODY_VELOCITY, INERTIA_RATE.
     """
     for i in range(1, njoints(r) + 1):
-        set_inertia(
-            r, COMPOSITE_RATE, i, inertia_rate(composite_inertia(r, i), ra.body_velocity(r, i))
-        )
+        Y = inertia(r, INERTIA, i)
+        set_inertia(r, INERTIA_RATE, i, inertia_rate(Y, ra.body_velocity(r, i)))
 
 
 @kernel
@@ -265,7 +272,7 @@ def joint_subtree_end(r, i):
 
 @kernel
 def composite_inertias_kernel(r):
-    """Compute the inertia of each joint's subtree and its rate, with joints locked.
+    """Compute the inertia of each joint's subtree with its joints locked, and its rate with v.
 
         Y = sum of X_i* Y_i X_i^-1
         dY = sum of X_i* (v_i x* Y_i - Y_i v_i x) X_i^-1        X_i: from body i to the joint
@@ -276,8 +283,8 @@ def composite_inertias_kernel(r):
     zero_unless_input(r, V)
     place_bodies_relative(r)
     compute_inertia_rates(r)
-    sum_over_subtrees(r, COMPOSITE)
-    sum_over_subtrees(r, COMPOSITE_RATE)
+    sum_over_subtrees(r, INERTIA)
+    sum_over_subtrees(r, INERTIA_RATE)
     for i in range(1, njoints(r) + 1):
         store_composite(r, i, composite_inertia(r, i), YCRB, OYCRB)
         store_composite(r, i, composite_rate(r, i), DYCRB, DOYCRB)
@@ -307,8 +314,9 @@ def crba(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
 def composite_inertias(
     model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None, *, threads: int = 1
 ) -> tuple[Array, Array, Array, Array]:
-    """Compute the inertia of each joint's subtree with locked joints, and its rate.
+    """Compute the inertia of each joint's subtree with its joints locked, and its rate.
 
+    The rate is that of this inertia while all joints move with v.
     Featherstone (2008), section 6.2; O(n). The matrices map motions to momenta, with linear parts
     first.
 

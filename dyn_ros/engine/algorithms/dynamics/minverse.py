@@ -37,8 +37,8 @@ UNIT = field("_unit", ("nv",))
 def scale_columns(r):
     """Compute D^-1/2 S and D^-1/2 U of each velocity, about the first joint's origin.
 
-        p = p_p + t                         t: vector from the parent's origin
-        S = [1 [p]; 0 1] S,  U = [1 0; [p] 1] U
+        r_i = r_p + t                       t: vector from the parent's origin
+        S = [1 [r]; 0 1] S,  U = [1 0; [r] 1] U
 
     Reads FROM_PARENT, COLUMNS, U, DINV; writes POSITION, SCALED_S, SCALED_U, SQRT_DINV.
     """
@@ -254,7 +254,7 @@ def minverse_kernel(r):
 def mimic_minverse_kernel(r):
     """Compute M^-1 from the factor of M, if there are mimic joints.
 
-    Reads Q; writes ROTATION, FROM_PARENT, COLUMNS, M, COMPOSITE, L, DIAGONAL_BOUND, MINV,
+    Reads Q; writes ROTATION, FROM_PARENT, COLUMNS, M, INERTIA, L, DIAGONAL_BOUND, MINV,
     MINV_FACTOR, UNIT.
     """
     crba_kernel(r)

@@ -40,7 +40,7 @@ def place_universe_at_rest(r):
 
 @kernel
 def set_universe_acceleration(r, field):
-    """Set the acceleration of the universe in a field to minus gravity, a_0 = -g. Writes field."""
+    """Set the acceleration of the universe in a field to minus gravity. Writes field."""
     clear_entries(r, field, 6)
     set_vector(r, field, 0, scale(-1.0, gravity(r)))
 
@@ -49,7 +49,7 @@ def set_universe_acceleration(r, field):
 def place_body(r, i):
     """Compute rotation, offset and motion subspace of joint i; return the inertia of its body.
 
-        R = R_p R_i,  p = R_p t_i,  S = R S_i,  Y = R Y_i R'
+        R = R_p R_i,  t = R_p t_i,  S = R S_i,  Y = R Y_i R'
 
     Reads Q; writes ROTATION, FROM_PARENT, COLUMNS.
     """
