@@ -40,6 +40,12 @@ def _divided(small: NDArray[np.bool_], series: Array, exact: Callable[[], Array]
         return np.where(small, series, exact())
 
 
+def unit_vector(direction: Array) -> Array:
+    """Return the unit vector of a direction that is not zero, without underflow or overflow."""
+    direction = direction / np.abs(direction).max()
+    return direction / np.linalg.norm(direction)
+
+
 def cross(a: Array, b: Array) -> Array:
     """Return a x b, (..., 3). For one vector ``np.cross`` takes several times as long."""
     return a.take(_NEXT, -1) * b.take(_LAST, -1) - a.take(_LAST, -1) * b.take(_NEXT, -1)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..kernel.lie import unit_vector
 from ..kernel.names import join_names
 from ..kernel.types import Array, ArrayLike
 from ..kernel.validation import finite_array, require_model
@@ -20,7 +21,6 @@ from .inertia import Payload, link_frame
 from .physical_constants import PhysicalConstants
 from .urdf import MOVING, ONE_DOF, Frame, Joint, Tree
 from .urdf.lumping import warn_massless
-from .urdf.moving_joints import unit_axis
 from .urdf.tree import MAX_ANGLE, MAX_URDF_NUMBER
 
 KINDS = ("fixed", *MOVING, "spherical")
@@ -128,7 +128,7 @@ class Connection:
             self.joint,
             -1,
             placement,
-            self._unit_axis(),
+            self._joint_axis(),
             inertia,
             None,
             lower,
@@ -139,7 +139,7 @@ class Connection:
             0.0,
         )
 
-    def _unit_axis(self) -> Array:
+    def _joint_axis(self) -> Array:
         """Return the axis of the joint, of length 1; raise a ValueError without one."""
         if self.joint not in ONE_DOF:
             return np.array([0.0, 0.0, 1.0] if self.joint == "planar" else [1.0, 0.0, 0.0])
@@ -150,7 +150,7 @@ class Connection:
         axis = finite_array("axis", self.axis, (3,))
         if not axis.any():
             raise ValueError("axis: expected a direction, such as (0, 0, 1), got (0, 0, 0)")
-        return unit_axis(axis)
+        return unit_vector(axis)
 
     def _position_limits(self) -> tuple[float, float]:
         """Return lower and upper position, infinite by default; raise a ValueError if not valid."""

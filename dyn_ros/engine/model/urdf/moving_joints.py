@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from ...kernel.lie import unit_vector
 from ...kernel.types import Array
 from ...spatial.inertia import Inertia
 from .text import UrdfError
@@ -92,7 +93,7 @@ def make_joint(
         joint.type,
         parent,
         placement,
-        _unit_axis(joint, warnings),
+        _joint_axis(joint, warnings),
         inertia,
         rule,
         lower,
@@ -103,7 +104,7 @@ def make_joint(
     )
 
 
-def _unit_axis(joint: urdf.Joint, warnings: list[str]) -> Array:
+def _joint_axis(joint: urdf.Joint, warnings: list[str]) -> Array:
     """Return the axis of a joint, of length 1; append to the warnings if another one is ignored."""
     axis = np.array([1.0, 0.0, 0.0] if joint.axis is None else joint.axis)
     if joint.type == "floating":
@@ -118,13 +119,7 @@ def _unit_axis(joint: urdf.Joint, warnings: list[str]) -> Array:
         return np.array([0.0, 0.0, 1.0])
     if not axis.any():
         raise UrdfError(f'axis of joint "{joint.name}" is zero; set a direction, such as 0 0 1')
-    return unit_axis(axis)
-
-
-def unit_axis(axis: Array) -> Array:
-    """Return the unit vector of a direction that is not zero, without underflow or overflow."""
-    axis = axis / np.abs(axis).max()
-    return axis / np.linalg.norm(axis)
+    return unit_vector(axis)
 
 
 def _text_of_vector(vector: Iterable[float]) -> str:
