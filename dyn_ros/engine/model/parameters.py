@@ -197,10 +197,10 @@ def log_cholesky(parameters: ArrayLike) -> Array:
     >>> np.allclose(dyn_ros.from_log_cholesky(x), body), round(float(np.exp(2.0 * x[0])), 6)
     (True, 2.0)
     """
-    return _log_cholesky("parameters", parameters)
+    return _log_cholesky_of_argument("parameters", parameters)
 
 
-def _log_cholesky(name: str, parameters: ArrayLike) -> Array:
+def _log_cholesky_of_argument(name: str, parameters: ArrayLike) -> Array:
     """Compute ``log_cholesky`` of an argument with this name."""
     array = shaped_array(name, parameters, (10,), leading=True)
     physical: NDArray[np.bool_] = np.asarray(is_physical(array))
@@ -339,7 +339,7 @@ def riemannian_distance(parameters: ArrayLike, reference: ArrayLike) -> Scalar:
 def _eigenvalue_ratios(parameters: ArrayLike, reference: ArrayLike) -> Array:
     """Compute the eigenvalues of P P0^-1, ascending."""
     U, U0 = (
-        _upper_factor(_log_cholesky(name, body))
+        _upper_factor(_log_cholesky_of_argument(name, body))
         for name, body in (("parameters", parameters), ("reference", reference))
     )
     singular = np.linalg.svd(np.linalg.solve(*np.broadcast_arrays(U0, U)), compute_uv=False)
