@@ -315,8 +315,8 @@ def columns_from(A, k):
 
 
 @kernel
-def transpose(A):
-    """Return A', the same numbers."""
+def matrix_transpose(A):
+    """Return A', a view of the same numbers."""
     return Matrix(A.start, A.column_step, A.row_step)
 
 

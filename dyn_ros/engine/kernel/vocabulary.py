@@ -140,6 +140,7 @@ from .field_rows import matrix as matrix
 from .field_rows import matrix_at as matrix_at
 from .field_rows import matrix_of_width as matrix_of_width
 from .field_rows import matrix_row as matrix_row
+from .field_rows import matrix_transpose as matrix_transpose
 from .field_rows import motion as motion
 from .field_rows import motion_column as motion_column
 from .field_rows import placement as placement
@@ -159,7 +160,6 @@ from .field_rows import set_motion as set_motion
 from .field_rows import set_placement as set_placement
 from .field_rows import set_rotation as set_rotation
 from .field_rows import set_vector as set_vector
-from .field_rows import transpose as transpose
 from .field_rows import vector as vector
 from .fields import ALPHA as ALPHA
 from .fields import BETA as BETA

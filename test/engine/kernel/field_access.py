@@ -20,7 +20,7 @@ from dyn_ros.engine.machine_code.declare import KERNELS, SUBROUTINES
 # differ by their names.
 PLACES = {
     *("offset", "matrix", "matrix_of_width", "matrix_row", "matrix_at", "columns_from"),
-    *("transpose", "Matrix"),
+    *("matrix_transpose", "Matrix"),
 }
 ACCESSORS = {
     function.__name__ for function in KERNELS if function.__module__ == field_rows.__name__

@@ -86,8 +86,8 @@ def propagate_forces(r, forces, joint, end, start, stop, with_elimination, with_
     residual b is increased by the effect of the bias accelerations c and, at the root, of its
     acceleration.
 
-    Reads FROM_PARENT, COLUMNS, LINK_ACCELERATION, BIAS, U, DINV, forces; writes TRUNK_FORCES,
-    JACOBIAN_TRANSPOSE, CONSTRAINT_RESIDUAL.
+    Reads FROM_PARENT, COLUMNS, LINK_ACCELERATION, BIAS_ACCELERATION, U, DINV, forces; writes
+    TRUNK_FORCES, JACOBIAN_TRANSPOSE, CONSTRAINT_RESIDUAL.
     """
     X, columns = matrix_of_width(r, JACOBIAN_TRANSPOSE, WIDTH), matrix_of_width(r, forces, WIDTH)
     for k in range(start, stop, simd_width(r.work)):
@@ -103,7 +103,7 @@ def propagate_forces(r, forces, joint, end, start, stop, with_elimination, with_
                 if with_elimination:
                     f = eliminate_velocity(r, f, j, x)
             if with_bias:
-                b = b + power(f, motion(r, aba.BIAS, i))
+                b = b + power(f, motion(r, aba.BIAS_ACCELERATION, i))
             f = force_moved(ra.from_parent(r, i), f)
             i = parent(r, i)
         if with_elimination and end > 0:
@@ -146,13 +146,13 @@ def eliminate_with_mimic(r):
 
         a = a_p + c,  f = pA + Y a
 
-    Reads TAU_IN, FROM_PARENT, COLUMNS, INERTIA, L, BIAS, BIAS_FORCE; writes LINK_ACCELERATION,
-    DINV, BIAS_TORQUE, TRANSMITTED_FORCE.
+    Reads TAU_IN, FROM_PARENT, COLUMNS, INERTIA, L, BIAS_ACCELERATION, BIAS_FORCE; writes
+    LINK_ACCELERATION, DINV, BIAS_TORQUE, TRANSMITTED_FORCE.
     """
     for i in range(1, njoints(r) + 1):
         a = motion_add(
             motion_moved(ra.from_parent(r, i), motion(r, aba.LINK_ACCELERATION, parent(r, i))),
-            motion(r, aba.BIAS, i),
+            motion(r, aba.BIAS_ACCELERATION, i),
         )
         Y = inertia(r, INERTIA, i)
         set_motion(r, aba.LINK_ACCELERATION, i, a)
@@ -195,7 +195,7 @@ def accelerate_with_mimic(r):
         qdd = L^-1 D^-1 u
         a = a_p + c + S qdd
 
-    Reads FROM_PARENT, COLUMNS, L, BIAS, BIAS_TORQUE; writes DDQ, LINK_ACCELERATION.
+    Reads FROM_PARENT, COLUMNS, L, BIAS_ACCELERATION, BIAS_TORQUE; writes DDQ, LINK_ACCELERATION.
     """
     for k in range(nv(r)):
         set_entry(r, aba.DDQ, k, entry(r, aba.BIAS_TORQUE, k))
@@ -203,7 +203,7 @@ def accelerate_with_mimic(r):
     for i in range(1, njoints(r) + 1):
         a = motion_add(
             motion_moved(ra.from_parent(r, i), motion(r, aba.LINK_ACCELERATION, parent(r, i))),
-            motion(r, aba.BIAS, i),
+            motion(r, aba.BIAS_ACCELERATION, i),
         )
         for c in range(ncolumns(r, i)):
             a = ra.add_column(r, i, c, a, entry(r, aba.DDQ, idx_v(r, i) + c))

@@ -263,7 +263,7 @@ def sweep_outward(r):
     """Run sweep 1, and set the acceleration of the root.
 
     Reads Q, V, F_EXT, ROOT_ACC; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, INERTIA,
-    LINK_ACCELERATION, BIAS, BIAS_FORCE.
+    LINK_ACCELERATION, BIAS_ACCELERATION, BIAS_FORCE.
     """
     aba.outward_velocities(r)
     ra.set_universe_acceleration(r, aba.LINK_ACCELERATION)

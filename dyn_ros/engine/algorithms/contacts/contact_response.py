@@ -133,7 +133,7 @@ def compute_symmetric_projection(r, P, minus_K):
                 if k + t < n:
                     block = x if t == 0 else y
                     products.store_six_rows(r, P, 1.0, block, i, n, k + t, 1)
-                    products.store_six_rows(r, transpose(P), 1.0, block, i, n, k + t, 1)
+                    products.store_six_rows(r, matrix_transpose(P), 1.0, block, i, n, k + t, 1)
 
 
 @kernel
@@ -242,7 +242,7 @@ def compute_responses(r, to_torques, rates, rates2, response, response2):
     Reads COUPLING_INVERSE, rates, rates2, to_torques; writes response, response2.
     """
     n, m, P, minus_K = nv(r), nconstraints(r), to_torques.motions, to_torques.forces
-    Ginv, minus_K_transpose = coupling_inverse(r), transpose(minus_K)
+    Ginv, minus_K_transpose = coupling_inverse(r), matrix_transpose(minus_K)
     if is_batch(r):
         compute_sparse_responses(
             r, response.motions, response2.motions, -1.0, P, 1.0, minus_K, rates, rates2, n

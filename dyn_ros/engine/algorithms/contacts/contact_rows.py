@@ -307,8 +307,8 @@ def trunk_joint(r):
 def propagate_body(r, n, side, sign, end, with_elimination, with_bias):
     """Propagate the unit forces of contact n from one of its bodies to joint ``end``.
 
-    Reads FROM_PARENT, COLUMNS, LINK_ACCELERATION, BIAS, U, DINV, CONTACT_AXES, FORCE_ARMS; writes
-    UNIT_FORCES, TRUNK_FORCES, JACOBIAN_TRANSPOSE, CONSTRAINT_RESIDUAL.
+    Reads FROM_PARENT, COLUMNS, LINK_ACCELERATION, BIAS_ACCELERATION, U, DINV, CONTACT_AXES,
+    FORCE_ARMS; writes UNIT_FORCES, TRUNK_FORCES, JACOBIAN_TRANSPOSE, CONSTRAINT_RESIDUAL.
     """
     i, start, stop = packed.contact_joint(r, n, side), packed.row_start(r, n), packed.row_stop(r, n)
     if i > 0:
@@ -320,8 +320,8 @@ def propagate_body(r, n, side, sign, end, with_elimination, with_bias):
 def propagate_bodies(r, n, end, with_elimination, with_bias):
     """Propagate the unit forces of contact n from both bodies to joint ``end``.
 
-    Reads FROM_PARENT, COLUMNS, LINK_ACCELERATION, BIAS, U, DINV, CONTACT_AXES, FORCE_ARMS; writes
-    UNIT_FORCES, TRUNK_FORCES, JACOBIAN_TRANSPOSE, CONSTRAINT_RESIDUAL.
+    Reads FROM_PARENT, COLUMNS, LINK_ACCELERATION, BIAS_ACCELERATION, U, DINV, CONTACT_AXES,
+    FORCE_ARMS; writes UNIT_FORCES, TRUNK_FORCES, JACOBIAN_TRANSPOSE, CONSTRAINT_RESIDUAL.
     """
     propagate_body(r, n, 0, 1.0, end, with_elimination, with_bias)
     propagate_body(r, n, 1, -1.0, end, with_elimination, with_bias)
@@ -333,8 +333,8 @@ def propagate_contact(r, n, with_bias):
 
         J_kj = S_j' f_k
 
-    Reads FROM_PARENT, COLUMNS, LINK_ACCELERATION, BIAS, U, DINV, CONTACT_AXES, FORCE_ARMS; writes
-    UNIT_FORCES, TRUNK_FORCES, JACOBIAN_TRANSPOSE, CONSTRAINT_RESIDUAL.
+    Reads FROM_PARENT, COLUMNS, LINK_ACCELERATION, BIAS_ACCELERATION, U, DINV, CONTACT_AXES,
+    FORCE_ARMS; writes UNIT_FORCES, TRUNK_FORCES, JACOBIAN_TRANSPOSE, CONSTRAINT_RESIDUAL.
     """
     end = 0
     if not packed.is_point(r, n):

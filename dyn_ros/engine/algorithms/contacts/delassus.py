@@ -139,7 +139,7 @@ def move_matrix_to_origin(r, dependent_rows, target):
         for k in range(m):
             move_column_to_origin(r, dependent_rows, A, k)
         for k in range(m):
-            move_column_to_origin(r, dependent_rows, transpose(A), k)
+            move_column_to_origin(r, dependent_rows, matrix_transpose(A), k)
 
 
 @kernel

@@ -120,16 +120,16 @@ def solve_impulses(r):
 
         M (v_after - v) = J' impulse,  J v_after = -e J v
 
-    Reads Q, V; writes DDQ, LINK_ACCELERATION, BIAS, BIAS_TORQUE, DQ_AFTER, IMPULSE_C; calls
-    place_moving_robot, eliminate_joints, propagate_contacts, solve_impact, outward_accelerations,
-    add_velocity_change.
+    Reads Q, V; writes DDQ, LINK_ACCELERATION, BIAS_ACCELERATION, BIAS_TORQUE, DQ_AFTER, IMPULSE_C;
+    calls place_moving_robot, eliminate_joints, propagate_contacts, solve_impact,
+    outward_accelerations, add_velocity_change.
     """
     place_moving_robot(r)
     aba.eliminate_joints(r)
     contact_rows.propagate_contacts(r, with_elimination=True, with_bias=False)
     solve_impact(r, aba.BIAS_TORQUE)
     for i in range(njoints(r) + 1):
-        clear_row(r, aba.BIAS, i, 6)
+        clear_row(r, aba.BIAS_ACCELERATION, i, 6)
     clear_row(r, aba.LINK_ACCELERATION, 0, 6)
     aba.outward_accelerations(r)
     add_velocity_change(r)

@@ -187,7 +187,7 @@ def minv_factor_transposed_times(r, C, first):
 
     Reads MINV_FACTOR; writes C.
     """
-    n, V_transpose = nv(r), transpose(minv_factor_matrix(r))
+    n, V_transpose = nv(r), matrix_transpose(minv_factor_matrix(r))
     for i in range((n - 1) // 3 * 3, -1, -3):
         for k in range(first, n, 3 * simd_width(r.work)):
             x, j = zero_block(r, C), min(i + 2, n - 1)

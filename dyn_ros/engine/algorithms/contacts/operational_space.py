@@ -204,7 +204,7 @@ def move_inverse_to_origin(r):
     delassus.move_matrix_to_origin(r, contact_rows.MOMENT_ROWS, OSIM)
     Jbar = matrix_of_width(r, JBAR, nconstraints(r))
     for j in range(nv(r)):
-        contact_rows.move_column_to_origin(r, contact_rows.MOMENT_ROWS, transpose(Jbar), j)
+        contact_rows.move_column_to_origin(r, contact_rows.MOMENT_ROWS, matrix_transpose(Jbar), j)
 
 
 @kernel

@@ -27,7 +27,7 @@ LINK_ACCELERATION = field(
     "Spatial acceleration of each joint's body minus gravity, or with the given acceleration of "
     "the root, expressed in the world at the joint's origin [m/s2, rad/s2].",
 )
-BIAS = field("_bias", ("rows", 6))
+BIAS_ACCELERATION = field("_bias_acceleration", ("rows", 6))
 CHILDREN = field("_children", ("rows", 21))  # articulated inertias of a joint's children
 BIAS_FORCE = field("_bias_force", ("rows", 6))
 U = field("_u", ("nv", 6))
@@ -45,8 +45,8 @@ def outward_velocities(r):
         c = v x S qd
         pA = v x* Y v - f_ext               Featherstone (2008), table 7.1
 
-    Reads Q, V, F_EXT; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, INERTIA, BIAS,
-    BIAS_FORCE.
+    Reads Q, V, F_EXT; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, INERTIA,
+    BIAS_ACCELERATION, BIAS_FORCE.
     """
     ra.place_universe_at_rest(r)
     clear_entries(r, BIAS_FORCE, 6)
@@ -57,7 +57,7 @@ def outward_velocities(r):
         if has_input(r, F_EXT):
             R = rotation(r, ra.ROTATION, i)
             pA = force_sub(pA, force_rotated(R, external_force(r, i)))
-        set_motion(r, BIAS, i, ra.bias_acceleration(r, i, v))
+        set_motion(r, BIAS_ACCELERATION, i, ra.bias_acceleration(r, i, v))
         set_inertia(r, INERTIA, i, Y)
         set_force(r, BIAS_FORCE, i, pA)
 
@@ -230,14 +230,14 @@ def inward_pass(r):
     For each joint, all columns are eliminated from the inertia before any from the force, because
     registers do not hold both.
 
-    Reads TAU_IN, FROM_PARENT, COLUMNS, INERTIA, BIAS; writes CHILDREN, BIAS_FORCE, U, DINV,
-    BIAS_TORQUE, LOCKED_MASS, LOCKED_INERTIA_ESTIMATE.
+    Reads TAU_IN, FROM_PARENT, COLUMNS, INERTIA, BIAS_ACCELERATION; writes CHILDREN, BIAS_FORCE, U,
+    DINV, BIAS_TORQUE, LOCKED_MASS, LOCKED_INERTIA_ESTIMATE.
     """
     for i in range(njoints(r), 0, -1):
         Y = finish_articulated_inertia(r, i)
         for c in range(ncolumns(r, i) - 1, -1, -1):
             Y = eliminate_column(r, i, c, Y)
-        f = articulated_times(Y, motion(r, BIAS, i))
+        f = articulated_times(Y, motion(r, BIAS_ACCELERATION, i))
         if parent(r, i) > 0:
             add_articulated_to_parent(r, i, Y)
         f = force_moved(ra.from_parent(r, i), force_add(eliminate_bias_force(r, i), f))
@@ -252,12 +252,13 @@ def outward_accelerations(r):
         qdd = D^-1 (u - U' a)
         a = a + S qdd                       Featherstone (2008), table 7.1
 
-    Reads FROM_PARENT, COLUMNS, BIAS, U, DINV, BIAS_TORQUE; writes DDQ, LINK_ACCELERATION.
+    Reads FROM_PARENT, COLUMNS, BIAS_ACCELERATION, U, DINV, BIAS_TORQUE; writes DDQ,
+    LINK_ACCELERATION.
     """
     for i in range(1, njoints(r) + 1):
         a = motion_add(
             motion_moved(ra.from_parent(r, i), motion(r, LINK_ACCELERATION, parent(r, i))),
-            motion(r, BIAS, i),
+            motion(r, BIAS_ACCELERATION, i),
         )
         for c in range(ncolumns(r, i)):
             k = idx_v(r, i) + c

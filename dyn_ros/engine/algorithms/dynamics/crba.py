@@ -65,8 +65,8 @@ def composite_column(r, i, c, Y):
 
 
 @kernel
-def add_inertia_to_parent(r, field, i):
-    """Add the inertia of the subtree of joint i to its parent's; return it.
+def add_moved_inertia_to_parent(r, field, i):
+    """Add the inertia of the subtree of joint i, moved, to its parent's; return it unmoved.
 
         Y_p = Y_p + X* Y X^-1
 
@@ -93,7 +93,7 @@ def store_inertia_matrix(r):
     clear_row(r, INERTIA, 0, 10)
     clear_sparse(r, M)
     for i in range(njoints(r), 0, -1):
-        Y = add_inertia_to_parent(r, INERTIA, i)
+        Y = add_moved_inertia_to_parent(r, INERTIA, i)
         for c in range(ncolumns(r, i)):
             k = idx_v(r, i) + c
             F = composite_column(r, i, c, Y)
@@ -218,7 +218,7 @@ def sum_over_subtrees(r, field):
     """
     clear_row(r, field, 0, 10)
     for i in range(njoints(r), 0, -1):
-        add_inertia_to_parent(r, field, i)
+        add_moved_inertia_to_parent(r, field, i)
 
 
 @kernel
