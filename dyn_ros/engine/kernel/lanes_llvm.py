@@ -27,13 +27,15 @@ class VectorType(types.Type):
 
 
 lanes = VectorType(LANES)  # a number of as many states
-_row = VectorType(SIMD_WIDTH)  # adjacent numbers of one state
+_simd = VectorType(SIMD_WIDTH)  # adjacent numbers of one state
 _DOUBLE = ir.DoubleType()
-_LANES, _ROW = ir.VectorType(_DOUBLE, LANES), ir.VectorType(_DOUBLE, SIMD_WIDTH)
+_LANES, _SIMD = ir.VectorType(_DOUBLE, LANES), ir.VectorType(_DOUBLE, SIMD_WIDTH)
 
 
 @register_model(VectorType)
 class VectorModel(models.PrimitiveModel):
+    """The LLVM type of a ``VectorType``."""
+
     def __init__(self, manager: Any, fe_type: Any) -> None:
         super().__init__(manager, fe_type, ir.VectorType(_DOUBLE, fe_type.count))
 
@@ -44,10 +46,12 @@ def _vector(*kinds: Any) -> Any:
 
 
 def _is_number(ty: Any) -> Any:
+    """Return True for the types of vectors and numbers."""
     return isinstance(ty, (VectorType, types.Float, types.Integer))
 
 
 def _splat(builder: Any, x: Any, count: int) -> Any:
+    """Return the vector with ``count`` numbers x."""
     undefined = ir.Constant(ir.VectorType(x.type, count), ir.Undefined)
     first = builder.insert_element(undefined, x, ir.Constant(ir.IntType(32), 0))
     everywhere = ir.Constant(ir.VectorType(ir.IntType(32), count), [0] * count)
@@ -55,6 +59,7 @@ def _splat(builder: Any, x: Any, count: int) -> Any:
 
 
 def _convert(context: Any, builder: Any, value: Any, ty: Any, number: Any) -> Any:
+    """Return a value of type ``ty`` as a float or vector, of type ``number``."""
     if ty == number:
         return value
     value = context.cast(builder, value, ty, types.float64)
@@ -68,6 +73,8 @@ def _convert_all(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 
 def _binary(op: Any, instruction: str) -> Any:
+    """Implement an operator of which an operand is a vector by an LLVM instruction."""
+
     @numba_intrinsic
     def apply(typing: Any, a: Any, b: Any) -> Any:
         def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -93,6 +100,7 @@ for _op, _instruction in (
 
 @numba_intrinsic
 def _negative(typing: Any, a: Any) -> Any:
+    """Return -a."""
     return a(a), lambda context, builder, sig, args: builder.fneg(args[0], flags=FLAGS)
 
 
@@ -104,6 +112,8 @@ def _(a):
 
 @numba_intrinsic
 def _lift(typing: Any, value: Any, like: Any) -> Any:
+    """Return a number as a vector of the type of ``like``."""
+
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return _convert(context, builder, args[0], sig.args[0], like)
 
@@ -127,9 +137,9 @@ pointer_to(la.lanes_at, lanes)
 
 
 def _in_lane(builder: Any, pointer: Any, i: Any, lane: Any) -> Any:
-    """Return a pointer to one number of row i of a workspace of lanes."""
-    row = builder.bitcast(builder.gep(pointer, [i]), _DOUBLE.as_pointer())
-    return builder.gep(row, [lane])
+    """Return a pointer to the number of one state in number i of a workspace of lanes."""
+    first = builder.bitcast(builder.gep(pointer, [i]), _DOUBLE.as_pointer())
+    return builder.gep(first, [lane])
 
 
 @intrinsic(la.load_lane)
@@ -150,6 +160,8 @@ def _(typing: Any, a: Any, i: Any, lane: Any, x: Any) -> Any:
 
 
 def _loader(function: Any, is_constant: bool) -> Any:
+    """Implement a function that loads number i; constant numbers can be loaded once."""
+
     @intrinsic(function)
     def load(typing: Any, a: Any, i: Any) -> Any:
         def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -169,6 +181,7 @@ _loader(la.constant, is_constant=True)
 
 @intrinsic(la.store)
 def _store(typing: Any, a: Any, i: Any, x: Any) -> Any:
+    """Store a number, in lanes as a vector."""
     number = a.dtype
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -201,6 +214,8 @@ def _(typing: Any, a: Any, b: Any, c: Any) -> Any:
 
 @numba_intrinsic
 def _all_above(typing: Any, a: Any, b: Any) -> Any:
+    """Return True if a > b in all lanes."""
+
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         x, y = _convert_all(context, builder, sig, args)
         bits = builder.bitcast(builder.fcmp_ordered(">", x, y), ir.IntType(x.type.count))
@@ -211,6 +226,8 @@ def _all_above(typing: Any, a: Any, b: Any) -> Any:
 
 @numba_intrinsic
 def _select_above(typing: Any, a: Any, b: Any, x: Any, y: Any) -> Any:
+    """Return x in the lanes with a > b, y in the others."""
+
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         a, b, x, y = _convert_all(context, builder, sig, args)
         return builder.select(builder.fcmp_ordered(">", a, b), x, y)
@@ -239,28 +256,32 @@ _ALIGN_8 = ir.Constant(ir.IntType(32), 8)
 
 @numba_intrinsic
 def _load_simd(typing: Any, a: Any, i: Any, count: Any) -> Any:
+    """Load a SIMD vector from number i on; after ``count`` numbers, it is zero."""
+
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        pointer = builder.bitcast(builder.gep(args[0], [args[1]]), _ROW.as_pointer())
+        pointer = builder.bitcast(builder.gep(args[0], [args[1]]), _SIMD.as_pointer())
         return _masked(
             builder,
             "load",
-            _ROW,
-            [pointer, _ALIGN_8, _first(builder, args[2]), ir.Constant(_ROW, [0.0] * SIMD_WIDTH)],
+            _SIMD,
+            [pointer, _ALIGN_8, _first(builder, args[2]), ir.Constant(_SIMD, [0.0] * SIMD_WIDTH)],
         )
 
-    return _row(a, types.intp, types.intp), codegen
+    return _simd(a, types.intp, types.intp), codegen
 
 
 @numba_intrinsic
 def _store_simd(typing: Any, a: Any, i: Any, count: Any, x: Any) -> Any:
+    """Store the first ``count`` numbers of a SIMD vector from number i on."""
+
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        pointer = builder.bitcast(builder.gep(args[0], [args[1]]), _ROW.as_pointer())
+        pointer = builder.bitcast(builder.gep(args[0], [args[1]]), _SIMD.as_pointer())
         _masked(
             builder,
             "store",
             ir.VoidType(),
             [
-                _convert(context, builder, args[3], sig.args[3], _row),
+                _convert(context, builder, args[3], sig.args[3], _simd),
                 pointer,
                 _ALIGN_8,
                 _first(builder, args[2]),
@@ -290,16 +311,20 @@ def _transposed(builder: Any, block: Any) -> Any:
     return block
 
 
-def _rows(context: Any, builder: Any, pointer: Any, i: Any, stride: Any = None) -> Any:
-    """Return pointers to numbers i, i + stride, ...; in lanes, to every ``stride``-th row."""
+def _lane_pointers(context: Any, builder: Any, pointer: Any, i: Any, stride: Any = None) -> Any:
+    """Yield pointers to ``LANES`` vectors, at numbers i, i + stride, ... of an array.
+
+    In a workspace of lanes, each number is such a vector.
+    """
     stride = stride or context.get_constant(types.intp, 1)
     for lane in range(LANES):
         distance = builder.mul(stride, context.get_constant(types.intp, lane))
-        row = builder.gep(pointer, [builder.add(i, distance)])
-        yield builder.bitcast(row, _LANES.as_pointer())
+        number = builder.gep(pointer, [builder.add(i, distance)])
+        yield builder.bitcast(number, _LANES.as_pointer())
 
 
-def _store_rows(builder: Any, values: Any, targets: Any, past_caches: Any) -> Any:
+def _store_lanes(builder: Any, values: Any, targets: Any, past_caches: Any) -> Any:
+    """Store vectors at pointers, which must be aligned to vectors with ``past_caches``."""
     for pointer, value in zip(targets, values):
         stored = builder.store(value, pointer, align=8 * LANES if past_caches else 8)
         if past_caches:
@@ -308,27 +333,34 @@ def _store_rows(builder: Any, values: Any, targets: Any, past_caches: Any) -> An
 
 
 def _move(builder: Any, sources: Any, targets: Any, past_caches: Any = False) -> Any:
+    """Load vectors at pointers, and store their transpose at others."""
     block = [builder.load(pointer, align=8) for pointer in sources]
-    _store_rows(builder, _transposed(builder, block), targets, past_caches)
+    _store_lanes(builder, _transposed(builder, block), targets, past_caches)
 
 
 @intrinsic(la.gather_tile)
 def _(typing: Any, floats: Any, i: Any, stride: Any, work: Any, k: Any) -> Any:
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        _move(builder, _rows(context, builder, *args[:3]), _rows(context, builder, *args[3:]))
+        _move(
+            builder,
+            _lane_pointers(context, builder, *args[:3]),
+            _lane_pointers(context, builder, *args[3:]),
+        )
         return context.get_dummy_value()
 
     return types.none(floats, types.intp, types.intp, work, types.intp), codegen
 
 
 def _scatter_tile(function: Any, past_caches: Any) -> Any:
+    """Implement a function that stores the transpose of a tile of a workspace of lanes."""
+
     @intrinsic(function)
     def _(typing: Any, work: Any, k: Any, floats: Any, i: Any, stride: Any) -> Any:
         def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             _move(
                 builder,
-                _rows(context, builder, *args[:2]),
-                _rows(context, builder, *args[2:]),
+                _lane_pointers(context, builder, *args[:2]),
+                _lane_pointers(context, builder, *args[2:]),
                 past_caches,
             )
             return context.get_dummy_value()
@@ -344,7 +376,7 @@ _scatter_tile(la.scatter_tile_past_caches, past_caches=True)
 def _(typing: Any, floats: Any, i: Any, stride: Any) -> Any:
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         zeros = [ir.Constant(_LANES, [0.0] * LANES)] * LANES
-        _store_rows(builder, zeros, _rows(context, builder, *args), True)
+        _store_lanes(builder, zeros, _lane_pointers(context, builder, *args), True)
         return context.get_dummy_value()
 
     return types.none(floats, types.intp, types.intp), codegen
@@ -356,8 +388,8 @@ def _(typing: Any, work: Any, i: Any, k: Any, stride: Any) -> Any:
         pointer, first, *target = args
         _move(
             builder,
-            _rows(context, builder, pointer, first),
-            _rows(context, builder, pointer, *target),
+            _lane_pointers(context, builder, pointer, first),
+            _lane_pointers(context, builder, pointer, *target),
         )
         return context.get_dummy_value()
 
@@ -412,6 +444,8 @@ def _(a, i, count, x):
 
 
 def _unary(function: Any, name: str) -> Any:
+    """Implement a function of one number by an LLVM intrinsic."""
+
     @intrinsic(function)
     def _(typing: Any, x: Any) -> Any:
         return _elementwise(name, (x,))
@@ -426,6 +460,8 @@ pointer_to(raw.bytes_at, types.uint8)
 
 
 def _integer_loader(function: Any, number: Any) -> Any:
+    """Implement a function that loads an integer at any byte as an int64."""
+
     @intrinsic(function)
     def _(typing: Any, a: Any, i: Any) -> Any:
         def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
