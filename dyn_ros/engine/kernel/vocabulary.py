@@ -12,11 +12,12 @@
 
 The docstring of a kernel ends with the fields that it reads and does not write itself, and the
 fields that it writes, by the names of their constants. Fields of the kernels that it calls are
-included; if the docstring says ``calls``, only inputs and public fields among them are. Names in
+included; if the docstring says ``calls``, of these only the inputs that are read and the public
+fields that are written. An input is a field that an algorithm takes, see ``algorithm``. Names in
 lower case are arguments. Fields are listed even if only a branch reads or writes them that a call
 does not take: nonlinear_effects_kernel lists A, and F_EXT, which is used if it is an input. The
 sines and cosines of joints are part of Q. A kernel that writes V or A sets it to zero if the caller
-omitted it.
+omitted it; kernels of derivatives set A to the accelerations that they have computed.
 
 Velocity k is coordinate k of v, a degree of freedom. Its parent is the velocity before it on the
 way to the root, of the same joint or of an ancestor. Row 0 of a field with rows for joints belongs

@@ -37,7 +37,7 @@ INPUTS = {
     value
     for name, value in vars(shared_fields).items()
     if isinstance(value, Field) and not value.is_public and name != "EMPTY"
-}
+} | {field for algorithm in ALGORITHMS.values() for field in algorithm.inputs}
 CONSTANTS = {}
 for module in [item for name, item in sys.modules.items() if name.startswith("dyn_ros.engine")]:
     for name, value in vars(module).items():

@@ -150,7 +150,8 @@ def solve_base_forces(r):
 
         lambda = W^-1 J_b y,  J_b' W^-1 J_b y = tau_b       Righetti et al. (2013)
 
-    Writes LAMBDA_C, BASE_MATRIX; calls set_base_system, drop_base_rounding, solve_scaled.
+    Reads FORCE_WEIGHTS; writes LAMBDA_C, BASE_MATRIX; calls set_base_system, drop_base_rounding,
+    solve_scaled.
     """
     nb, N = nbase(r), matrix_of_width(r, BASE_MATRIX, WIDTH)
     set_base_system(r, nb, N)
@@ -172,8 +173,8 @@ def contact_inverse_dynamics_kernel(r):
 
         tau = rnea(q, v, a) - J' lambda, zero at the base
 
-    Reads Q, V, A, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F, TAU, SOLUTION, LAMBDA_C; calls
-    newton_euler, place_bodies, propagate_contacts, solve_base_forces.
+    Reads Q, V, A, F_EXT, FORCE_WEIGHTS; writes LIMI, JOINT_V, JOINT_A, JOINT_F, TAU, SOLUTION,
+    LAMBDA_C; calls newton_euler, place_bodies, propagate_contacts, solve_base_forces.
     """
     newton_euler(r, True, TAU)
     place_bodies(r)
@@ -227,8 +228,9 @@ def contact_forces_kernel(r):
 
         J' lambda = rnea(q, v, a) - tau
 
-    Reads Q, V, A, TAU_IN, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F, TAU, SOLUTION, LAMBDA_C,
-    CONTACT_TORQUES; calls newton_euler, place_bodies, propagate_contacts, fit_forces.
+    Reads Q, V, A, TAU_IN, F_EXT, TORQUE_WEIGHTS; writes LIMI, JOINT_V, JOINT_A, JOINT_F, TAU,
+    SOLUTION, LAMBDA_C, CONTACT_TORQUES; calls newton_euler, place_bodies, propagate_contacts,
+    fit_forces.
     """
     newton_euler(r, True, TAU)
     for j in range(nv(r)):

@@ -146,8 +146,8 @@ def momentum_observer_step_kernel(r):
         r = K (p - integral of (u + r))                 De Luca and Mattone (2005)
 
     Reads Q, V, A, TAU_IN, F_EXT, STEP, OBSERVER_GAIN, DAMPING, COULOMB, REVERSAL, EXTERNAL_BEFORE,
-    KNOWN_EFFORT_BEFORE; writes LIMI, JOINT_V, JOINT_A, JOINT_F, NLE, P, P_RATE, EXTERNAL, OBSERVED,
-    KNOWN_EFFORT; calls observe_velocity, observe_momentum.
+    OBSERVED_BEFORE, KNOWN_EFFORT_BEFORE; writes LIMI, JOINT_V, JOINT_A, JOINT_F, NLE, P, P_RATE,
+    EXTERNAL, OBSERVED, KNOWN_EFFORT; calls observe_velocity, observe_momentum.
     """
     if option(r, DIRECT) == 1:
         observe_velocity(r)

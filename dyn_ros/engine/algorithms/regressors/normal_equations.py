@@ -236,7 +236,7 @@ def normal_equations_kernel(r):
 
         W'W = W'W + sum of w_k y_k y_k'     y: row of the regressor, features and torque
 
-    Reads Q, V, A, TAU_IN, ROW_WEIGHTS; writes WEIGHT; calls place_universe_with_gravity,
+    Reads Q, V, A, TAU_IN, FEATURES, ROW_WEIGHTS; writes WEIGHT; calls place_universe_with_gravity,
     parameter_columns, store_features, add_lanes, add_row.
     """
     if has_mimic_joints(r):
