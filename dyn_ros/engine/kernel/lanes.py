@@ -5,7 +5,8 @@
 A kernel is written once, in ordinary arithmetic. Compiled for a workspace of floats, it
 computes one robot state; compiled for a workspace of lanes, it computes ``LANES`` states at
 once, with one vector instruction per operation. The functions here are what runs without the
-compiler; ``lanes_llvm.py`` implements them in compiled code, where an array is a plain pointer.
+compiler; ``lanes_llvm.py`` implements them in compiled code, where an array is a plain pointer. A
+new operation on one state also needs an entry in ``_OPERATIONS`` of ``export/specialize/trace.py``.
 """
 
 import ctypes
@@ -82,7 +83,8 @@ def simd_width(a: Any) -> int:
 def load_simd(a: Any, i: int, count: int) -> Any:
     """Return the vector of ``simd_width(a)`` numbers of a workspace from number i on.
 
-    At most ``count`` numbers are loaded; the rest of the vector is zero.
+    At most ``count`` numbers are loaded; the rest of the vector is zero. With a
+    width of 1, one number is loaded for any ``count``, also for 0 or less.
     """
     return a[i]
 

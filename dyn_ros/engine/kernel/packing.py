@@ -30,7 +30,7 @@ TREE_ROW = 8
 REVOLUTE, PRISMATIC, PLANAR, FLOATING, SPHERICAL = range(5)
 
 # --- the call's integers: header, options, for each field whether the caller passed it, its offset
-# in the workspace, and its number of entries; how many lanes hold a state
+# from the start of the workspace, and its number of entries; how many lanes hold a state
 
 STATUS, NCONSTRAINTS = range(2)
 OPTION = 2
@@ -97,7 +97,10 @@ def nconstraints(r):
 
 @kernel
 def offset(r, field):
-    """Return the offset of a field in the workspace."""
+    """Return the offset of a field from the start of the workspace.
+
+    Public fields of one state are arrays of ``Data``, which lie elsewhere.
+    """
     return constant(r.call_ints, OFFSET + field)
 
 

@@ -58,19 +58,19 @@ class Trace:
         return self.record("input", source, k)
 
     def fail_condition(self, a: Operand, b: Operand) -> None:
-        """Note the condition a > b of a pivot; the kernel must call ``fail`` next."""
+        """Note the condition a > b of a pivot; the kernel must call ``report_small_pivot`` next."""
         self.require_no_failure()
         self._failed_condition = a, b, len(self.operations)
 
     def record_status(self, status: int) -> None:
-        """Record the status that ``fail`` in packing.py stores after a condition."""
+        """Record the status that ``report_small_pivot`` in packing.py stores after a condition."""
         if self._failed_condition is None or self._failed_condition[2] != len(self.operations):
             raise NotTraceable("sets the status without a condition on one pivot")
         self.checks.append((*self._failed_condition[:2], status))
         self._failed_condition = None
 
     def require_no_failure(self) -> None:
-        """Raise NotTraceable if the kernel did not call ``fail`` after the last condition."""
+        """Raise NotTraceable unless ``report_small_pivot`` was called after the last condition."""
         if self._failed_condition is not None:
             raise NotTraceable(_BRANCH_ON_INPUT)
 

@@ -43,7 +43,7 @@ def zero6(r, C):
 def add_product_block(r, x, A, B, inner, i, k, count):
     """Return x plus rows i to i + 5 of A' B, in a vector of columns from k on.
 
-        x_i = x_i + sum of A_ji B_jk over j < inner
+        x_i = x_i + sum of A_ji B_jk over j < inner     count: columns of B from k on
 
     Reads A, B.
     """
@@ -55,6 +55,9 @@ def add_product_block(r, x, A, B, inner, i, k, count):
 @kernel
 def add_product_blocks(r, x, y, z, A, B, inner, i, k, count):
     """Return x, y and z plus rows i to i + 5 of A' B, in three vectors of columns from k on.
+
+    ``count`` columns of B are left from k on. With a width of 1, y and z are read even if fewer
+    columns are left; sum_of_transpose_times does not store them.
 
     Reads A, B.
     """
