@@ -240,16 +240,20 @@ class ContactForces(Mapping[str, Array]):
 
     @property
     def rank(self) -> Any:
-        """Number of independent rows, an int or (B,); fewer than m if contacts are redundant."""
+        """Number of independent equations, an int or (B,); less than m if contacts are redundant.
+
+        Of ``contact_inverse_dynamics``, the number of base torques that the contacts balance.
+        """
         rank = self._solution[..., RANK]
         return rank.astype(int) if rank.ndim else int(rank)
 
     @property
     def residual(self) -> Any:
-        """Largest violation of a row of the constraint [m/s2, rad/s2, for impulses m/s, rad/s].
+        """Largest violation, a float or (B,).
 
-        A float or (B,). It exceeds rounding errors if contacts contradict each other, or with
-        damping.
+        Of a row of the contacts [m/s2, rad/s2, for impulses m/s, rad/s]; it exceeds rounding errors
+        if contacts contradict each other, or with damping. Of ``contact_inverse_dynamics`` and
+        ``contact_forces``, of a torque that the contact forces do not explain [N m, N].
         """
         residual = self._solution[..., RESIDUAL]
         return residual if residual.ndim else float(residual)

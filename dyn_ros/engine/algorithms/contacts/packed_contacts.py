@@ -31,8 +31,9 @@ CONTACT_ROWS = field(
 SOLUTION = field(
     "_solution",
     (3,),
-    "Number of independent rows, largest violation of a row "
-    "[m/s2, rad/s2, for impulses m/s, rad/s], number of iterations.",
+    "Number of independent equations, or of base torques that contacts balance; largest violation "
+    "of a row [m/s2, rad/s2, for impulses m/s, rad/s] or of a torque [N m, N]; number of "
+    "iterations.",
 )
 
 DAMPING, TARGET_RESIDUAL, MAX_ITERATIONS, RESTITUTION, NCONTACTS = range(5)
