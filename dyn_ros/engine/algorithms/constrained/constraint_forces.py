@@ -9,9 +9,11 @@ constraints, and the diagonal D. Then J M^-1 J' = (L^-T J')' D^-1 (L^-T J').
 
 The constraint residual is the acceleration by which the free motion violates each constraint,
 
-    b = J a_free + drift - (acceleration demanded)
+    b = J qdd_free + drift - (acceleration demanded)
 
-and the constraint forces lambda solve J M^-1 J' lambda + b = 0.
+where J qdd + drift is the acceleration of the constraint. The constraint forces lambda solve
+J M^-1 J' lambda + b = 0. In ``vereshchagin``, nu = -lambda, and J qdd_free + drift is
+alpha' a_free, with a_free the acceleration of the tip.
 
 The forces of adjacent constraints are propagated together, as a vector.
 """
@@ -74,7 +76,9 @@ def eliminate_velocity(r, f, j, x):
 
 @kernel
 def propagate_forces(r, forces, joint, end, start, stop, with_elimination, with_bias):
-    """Propagate unit forces of constraints ``start`` to ``stop``, a field, from a joint to ``end``.
+    """Propagate unit forces of constraints ``start`` to ``stop`` from ``joint`` to ``end``.
+
+    The field ``forces`` has them in its columns.
 
         X_jk = S_j' f_k                     column k of J', or with elimination of L^-T J'
         f_k = f_k - U_j D_j^-1 X_jk         with elimination

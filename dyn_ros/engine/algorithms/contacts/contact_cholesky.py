@@ -35,7 +35,7 @@ PRIMAL_RHS = field(
     "primal_rhs_contact",
     ("constraints",),
     "Acceleration J ddq that contacts demand, kp err - kd J v - drift, in the axes "
-    "of each contact [m/s2, rad/s2].",
+    "of each contact; J ddq + drift is their acceleration [m/s2, rad/s2].",
 )
 TORQUE_RESIDUAL = field(
     "torque_residual",
@@ -50,6 +50,8 @@ def right_side_kernel(r):
 
         J ddq = kp err - kd J v - drift     PRIMAL_RHS
         M ddq - J' lambda = tau - nle       TORQUE_RESIDUAL
+
+    The drift is what the acceleration of the contacts has in addition to J ddq.
 
     Reads Q, V, A, TAU_IN, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F, NLE, LINK_ACCELERATION,
     PRIMAL_RHS, TORQUE_RESIDUAL; calls newton_euler, outward_velocities, propagate_contacts.

@@ -75,7 +75,8 @@ def move_forces(r):
 def solve_contacts(r):
     """Compute accelerations and contact forces by three sweeps along the tree.
 
-        M ddq + nle = tau + J' lambda,  J ddq + drift = kp err - kd J v
+        M ddq + nle = tau + J' lambda
+        J ddq + drift = kp err - kd J v     drift: J c + frame drift, see ``propagate_contacts``
 
     Reads Q, V, TAU_IN, F_EXT; writes DDQ, LINK_ACCELERATION, LAMBDA_C, LAMBDA_C_PROX,
     DIFF_LAMBDA_C; calls outward_velocities, inward_pass, propagate_contacts, apply_contact_forces,

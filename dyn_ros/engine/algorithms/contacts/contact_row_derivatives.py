@@ -48,6 +48,8 @@ PUBLIC_RATES = (DAC_DQ, DAC_DV, DAC_DA, DVC_DQ)
 
 ContactBody = namedtuple("ContactBody", "joint sign point v a")
 """A body of a contact: joint, 1 or -1, point where the forces act, and v and a of this point."""
+RelativeMotion = namedtuple("RelativeMotion", "v a")
+"""Velocity of a contact's first body relative to the second, and the constrained acceleration."""
 ColumnRates = namedtuple("ColumnRates", "u dv da da_dv")
 """The motion of a body along a coordinate, and derivatives of v and a: d/dq v, d/dq a, d/dv a."""
 RowRates = namedtuple("RowRates", "u dv da da_dv error")
@@ -121,16 +123,16 @@ def body_rates(r, body, i, c):
 
 @kernel
 def relative_motion(r, n, bodies):
-    """Return velocity and acceleration of contact n.
+    """Return velocity and acceleration of contact n, see ``frame_drift``.
 
-        v = v_1 - v_2,  a = a_1 - a_2 + drift
+        v = v_1 - v_2,  a = a_1 - a_2 + frame drift
 
-    See ``drift`` in contact_rows.py.
+    ``bodies`` are both bodies of the contact.
     """
     first, second = bodies
-    v, a = motion_sub(first.v, second.v), motion_sub(first.a, second.a)
-    return contact_rows.BodyPair(
-        v, motion_add(a, contact_rows.contact_drift(r, n, contact_rows.BodyPair(first.v, second.v)))
+    drift = contact_rows.frame_drift(r, n, contact_rows.BodyPair(first.v, second.v))
+    return RelativeMotion(
+        motion_sub(first.v, second.v), motion_add(motion_sub(first.a, second.a), drift)
     )
 
 
@@ -139,10 +141,10 @@ def relative_rates(r, n, bodies, side, x):
     """Return derivatives of v and a of contact n if a body moves as column x, in fixed axes.
 
         dv = s dv_i
-        da = s da_i + drift(dv_i)
-        da/dv = s da/dv_i + drift(u_i)
+        da = s da_i + d(frame drift)(dv_i)
+        da/dv = s da/dv_i + d(frame drift)(u_i)
 
-    The drift is dv_1 x v_2 or v_1 x dv_2 in LOCAL, and zero in other axes.
+    d(frame drift)(x) is x_1 x v_2 or v_1 x x_2 in LOCAL, and zero in other axes.
     """
     body = select_body(bodies, side)
     dv, da = motion_scale(body.sign, x.dv), motion_scale(body.sign, x.da)

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of contacts: unit forces, drift, and the stabilization of Baumgarte (1972).
+"""Rows of contacts: unit forces, drift of frames, and the stabilization of Baumgarte (1972).
 
 A row k is a unit force f_k that the contact exerts on a body, and -f_k on the other body; J' has
 its generalized forces as column k. All is expressed in root axes. Side 0 of a contact is its frame
@@ -39,7 +39,7 @@ MOMENT_ROWS, LINEAR_ROWS = 3, 0
 force, the linear velocity of a motion."""
 
 BodyPair = namedtuple("BodyPair", "first second")
-"""Motions of both bodies of a contact."""
+"""A motion, or anything else, of each body of a contact."""
 
 
 # --- geometry
@@ -181,7 +181,7 @@ def place_unit_forces(r, n, side, sign):
         cf.store_unit_force(r, k, force_scale(sign, f))
 
 
-# --- drift and stabilization
+# --- drift of frames, and stabilization
 
 
 @kernel
@@ -200,14 +200,15 @@ def contact_velocities(r, n):
 
 
 @kernel
-def contact_drift(r, n, v):
-    """Return the drift of contact n: the rate of its velocity minus the spatial acceleration.
+def frame_drift(r, n, v):
+    """Return the drift of the axes and points of contact n: constrained less spatial acceleration.
 
-        dimension 3: w_1 x v_1 - w_2 x v_2
-        LOCAL: v_1 x v_2
+        (w_1 x v_1 - w_2 x v_2, 0)          dimension 3
+        v_1 x v_2                           dimension 6, LOCAL
+        0                                   dimension 6, other axes
 
-    A point accelerates by (w x v, 0) more than the spatial acceleration. In LOCAL, the axes move
-    with the first body.
+    Dimension 3 constrains the classical acceleration, which is (w x v, 0) more than the spatial
+    one. In LOCAL, the axes of dimension 6 move with the first body.
     """
     v1, v2 = v
     if packed.is_point(r, n):
@@ -258,7 +259,7 @@ def stabilizing_acceleration(r, n, v):
 def set_contact_residual(r, n):
     """Set the constraint residual of contact n to its part without accelerations of bodies.
 
-        b_k = f_k . (drift - (kp err - kd v))
+        b_k = f_k . (frame drift - (kp err - kd v))     see ``frame_drift``
 
     Accelerations of bodies include minus gravity, as the root's. If a body is the world, the
     acceleration of the root is added here.
@@ -267,7 +268,7 @@ def set_contact_residual(r, n):
     CONSTRAINT_RESIDUAL, CONTACT_POSES, POSE_ERRORS.
     """
     v = contact_velocities(r, n)
-    a = motion_sub(stabilizing_acceleration(r, n, v), contact_drift(r, n, v))
+    a = motion_sub(stabilizing_acceleration(r, n, v), frame_drift(r, n, v))
     root = motion(r, LINK_ACCELERATION, 0)
     if packed.contact_joint(r, n, 1) == 0:
         a = motion_add(a, root)
@@ -346,9 +347,11 @@ def propagate_contact(r, n, with_bias):
 def propagate_contacts(r, with_elimination, with_bias):
     """Compute J', or L^-T J' with elimination; with bias, also the constraint residual.
 
-        b = J c + drift - (kp err - kd v)   c: the bias accelerations
+        b = J c + frame drift - (kp err - kd v)         c: the bias accelerations
 
-    With elimination, joints give way to the forces in J c. ``add_free_acceleration`` completes b.
+    J c is the sum of c_i' f_k along the tree. With elimination, f_k is what remains of the unit
+    force after the velocities of joint i and of its descendants have given way.
+    ``add_free_acceleration`` completes b.
 
     Calls place_contact, propagate_forces, set_contact_residual, propagate_bodies,
     propagate_contact.
