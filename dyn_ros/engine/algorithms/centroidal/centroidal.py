@@ -40,7 +40,7 @@ DHG = field(
     "dhg",
     (6,),
     "Rate of the momentum (linear, angular) about the center of mass, "
-    "expressed in the world [N, N m].",
+    "expressed in the world: the sum of all external forces, weight among them [N, N m].",
 )
 IG = field(
     "Ig",
@@ -225,10 +225,10 @@ def dccrba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int
 def centroidal_momentum_time_derivative(
     model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike, *, threads: int = 1
 ) -> Array:
-    """Compute the rate of the centroidal momentum: the external forces that a motion requires.
+    """Compute the rate of the centroidal momentum.
 
-    The sum of the rates of all bodies; Featherstone (2008), section 2.14; O(n). Gravity is
-    included: in free flight, the result is (m g, 0).
+    The sum of the rates of all bodies; Featherstone (2008), section 2.14; O(n). It equals the sum
+    of all external forces, weight among them; in free flight, (m g, 0).
 
     Examples
     --------

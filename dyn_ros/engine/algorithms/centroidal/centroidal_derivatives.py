@@ -263,8 +263,8 @@ def centroidal_derivatives(
 ) -> tuple[Array, Array, Array, Array]:
     """Compute derivatives of the momentum about the center of mass, and of its rate.
 
-    Carpentier and Mansard (2018); O(n). Gravity is not included. The link of a fixed base is
-    excluded.
+    Carpentier and Mansard (2018); O(n). The rate equals the sum of all external forces, weight
+    among them; in free flight, (m g, 0). The link of a fixed base is excluded.
 
     Examples
     --------

@@ -35,10 +35,11 @@ def rotate_directions(r, n):
 def set_spatial_accelerations(r, n):
     """Compute beta of run n: the desired accelerations, including the root's, as spatial ones.
 
-        beta = alpha' (a - w x v)
+        beta = desired + alpha' (a_0 - w x v, 0)
 
-    A frame with the velocity (v, w) and the spatial acceleration (a, b) has the classical
-    acceleration (a + w x v, b).
+    ``desired`` has a classical acceleration along each direction, and a_0 is the acceleration of
+    the root, minus gravity. A frame with the velocity (v, w) and the spatial acceleration (a, b)
+    has the classical acceleration (a + w x v, b).
 
     Reads ALPHA, DESIRED, ROTATION, BODY_VELOCITY, LINK_ACCELERATION; writes BETA.
     """

@@ -451,7 +451,7 @@ def invert_semidefinite(r, n, A, shift, tolerance, target):
 
 @subroutine
 def invert_factored(r, n, A, shift, tolerance, target):
-    """Set a field to (A + shift I)^-1 or A^+ as ``invert_semidefinite``, from the factor of A.
+    """Set a field as ``invert_semidefinite`` does, from the factor of A + shift I.
 
     Reads INVERSE_PIVOTS, A; writes FACTOR, FACTOR_INVERSE, RIGHT_SIDE, TRACE_WEIGHTS, target.
     """

@@ -70,6 +70,8 @@ def propagate_constraints(r, with_elimination):
 
         b = alpha' a_free - beta            after ``add_free_acceleration``, which completes it
 
+    a_free is the acceleration of the tip.
+
     Reads ALPHA, BETA, ROTATION; writes UNIT_FORCES; calls propagate_forces, eliminate_jacobian.
     """
     cf.clear_jacobian(r)
@@ -167,8 +169,8 @@ def apply_constraint_forces(r):
         alpha' J M^-1 J' alpha nu = alpha' a_free - beta
         u = u - L^-T J' alpha nu            Vereshchagin (1989)
 
-    a_free is the acceleration without constraints and without the forces that the constraints do
-    not oppose.
+    a_free is the acceleration of the tip without constraints and without the forces that the
+    constraints do not oppose. nu = -lambda, see constraint_forces.py.
 
     Reads UNOPPOSED_TORQUES; writes BIAS_TORQUE, COUPLING, NU, RANK, CONSTRAINT_TORQUES; calls
     scale_jacobian, add_free_acceleration, solve_semidefinite.
@@ -332,13 +334,13 @@ def vereshchagin(
 ) -> constraints.ConstrainedMotion:
     """Compute accelerations under acceleration constraints, and the torques that enforce them.
 
-    The algorithm of Popov and Vereshchagin, O(n + m^3): of all motions for which the spatial
-    accelerations a of the tips satisfy alpha' a = beta, it selects the one closest to the free
-    motion (Gauss's principle of least constraint). It extends KDL's ``ChainHdSolver_Vereshchagin``
-    to trees, any base and joints, several tips and inner links. Vereshchagin (1989); Shakhimardanov
-    (2015). Includes ``model.armature``. Without constraints, or with alpha = 0, it is ``aba``. If
-    there are mimic joints, M is factored instead. KDL expects ``f_ext`` at the origin of each
-    segment's tip, expressed in the base frame.
+    The algorithm of Popov and Vereshchagin, O(n + m^2 d + m^3) for a tree of depth d: of all
+    motions for which the spatial accelerations a of the tips satisfy alpha' a = beta, it selects
+    the one closest to the free motion (Gauss's principle of least constraint). It extends KDL's
+    ``ChainHdSolver_Vereshchagin`` to trees, any base and joints, several tips and inner links.
+    Vereshchagin (1989); Shakhimardanov (2015). Includes ``model.armature``. Without constraints, or
+    with alpha = 0, it is ``aba``. If there are mimic joints, M is factored instead. KDL expects
+    ``f_ext`` at the origin of each segment's tip, expressed in the base frame.
 
     The result is a named tuple. Send ``constraint_generalized_forces`` to the joints, added to
     ``ff_torques``: together they produce ``ddq`` in the robot without constraints. J is the

@@ -58,7 +58,8 @@ DLAMBDA_DTAU = field(
 def differentiate_contact_dynamics(r):
     """Compute all derivatives, after the dynamics and the inverse of M.
 
-        M d(ddq) - J' d(lambda) = -dtau,  J d(ddq) = -drow
+        M d(ddq) - J' d(lambda) = -dtau
+        J d(ddq) + mu d(lambda) = -drow     mu: the damping
 
     Reads Q, V, F_EXT, DDQ; writes A, M, OV, OA_GF, TAU, J, DJ, PSID, PSIDD, DADQ, DADV, DTAU_DQ,
     DTAU_DV, DFDA, DFDQ, DFDV, DDQ_DQ, DDQ_DV, LAMBDA_C, LAMBDA_C_PROX, DIFF_LAMBDA_C, DAC_DQ,

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Response of a robot in contact to changes of torques and of the rows of its contacts.
 
-With W = M^-1 J', G = J W, K = G^-1 W' and P = M^-1 - W K, the solution of
+With W = M^-1 J', G = J W + mu I, K = G^-1 W', P = M^-1 - W K and the damping mu, the solution of
 
-    M d(ddq) - J' d(lambda) = -dtau,  J d(ddq) = -drow
+    M d(ddq) - J' d(lambda) = -dtau,  J d(ddq) + mu d(lambda) = -drow
 
 is d(ddq) = -P dtau - K' drow and d(lambda) = K dtau - G^-1 drow. A batch leaves out products with
 the zeros of dtau and drow, whose columns are as sparse as the tree.
@@ -71,7 +71,7 @@ def compute_response_of_contact(r, n):
 
 @kernel
 def compute_contact_response(r):
-    """Compute W' = J M^-1 and G^-1, with G = J M^-1 J'.
+    """Compute W' = J M^-1 and G^-1, with G = J M^-1 J' + mu I.
 
     Reads INVERSE_PIVOTS, MINV_FACTOR, SCALED_JACOBIAN, COUPLING; writes FACTOR, FACTOR_INVERSE,
     RIGHT_SIDE, TRACE_WEIGHTS, RESPONSE, COUPLING_INVERSE.

@@ -164,9 +164,10 @@ def move_impulses(r):
     contact_rows.move_entries_to_origin(r, contact_rows.MOMENT_ROWS, IMPULSE_C)
 
 
-# --- its derivatives: with M^-1 = V' V, R = V J' and G = R' R, the solution of
+# --- its derivatives: with M^-1 = V' V, R = V J', G = R' R + mu I and the damping mu, the solution
+# of
 #
-#     M d(v) - J' d(impulse) = -dp,  J d(v) = -drow
+#     M d(v) - J' d(impulse) = -dp,  J d(v) + mu d(impulse) = -drow
 #
 # is d(impulse) = -G^-1 (drow - R' V dp) and d(v) = V' (R d(impulse) - V dp). A batch leaves out
 # products with the zeros of drow, and columns along which nothing changes.

@@ -272,7 +272,7 @@ def operational_space_inertia(
     """Compute the operational-space inertia Lambda of a frame, (J M^-1 J')^-1.
 
     The apparent inertia at the frame while all joints are free: Khatib (1987); by elimination along
-    the tree, O(n + d). At a singularity the pseudoinverse, in which the lost directions are 0.
+    the tree, O(n). At a singularity the pseudoinverse, in which the lost directions are 0.
 
     Examples
     --------

@@ -58,7 +58,7 @@ SLICE = field("_slice", ("nv", SIMD_WIDTH))
 
 @kernel
 def zero_vectors(r):
-    """Return eight vectors of zero_vectors. Reads MINV."""
+    """Return eight SIMD vectors of zeros. Reads MINV."""
     zero = 0.0 * elements(r, matrix(r, minverse.MINV), 0, 0, nv(r))
     return zero, zero, zero, zero, zero, zero, zero, zero
 
