@@ -95,7 +95,7 @@ class CentroidalNode(RobotNode):
     specs = SPECS
     checks = ((("contact_frames", "contact_dimension"), ContactFrames.from_parameters),)
 
-    def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
+    def __init__(self, name: str, robot_owner: RobotNode | None = None, **kwargs: Any) -> None:
         # computed again only for another robot or after a change of parameters
         self._cached_feet = lru_cache(1)(lambda robot, changes: self._configured_feet(robot))
         self._undefined_reasons: dict[str, str] = {}  # topic: reason why it is not published
@@ -115,7 +115,7 @@ class CentroidalNode(RobotNode):
             ),
             Output("~/zmp", PointStamped, self._make_zmp, self._rate_reads),
         )
-        super().__init__(name, source, **kwargs)
+        super().__init__(name, robot_owner, **kwargs)
         if self.parameters.values["derivatives"]:
             self.kernels += centroidal_services.DERIVATIVE_KERNELS
             self.provided_services += centroidal_services.DERIVATIVE_SERVICES
@@ -327,8 +327,8 @@ class CentroidalNode(RobotNode):
         if waiting or self.robot is None:
             return waiting
         subscribed_topics, reasons = self.dispatch.subscribed_topics(), []
-        source = self.parameters.values["acceleration_source"]
-        if source == "forward_dynamics":
+        acceleration_source = self.parameters.values["acceleration_source"]
+        if acceleration_source == "forward_dynamics":
             reasons.append(self._missing_effort_reason(self.robot, "rates"))
         reasons.append(
             self._missing_forces_reason(self.robot, subscribed_topics)
@@ -338,7 +338,7 @@ class CentroidalNode(RobotNode):
                 if topic in subscribed_topics
             )
         )
-        if source == "none" and "~/zmp" in subscribed_topics:
+        if acceleration_source == "none" and "~/zmp" in subscribed_topics:
             reasons.append("no ~/zmp: the rates are unknown, because acceleration_source is none")
         return "; ".join(filter(None, reasons))
 

@@ -23,10 +23,10 @@ class DynRosNode(RobotNode):
 
     def __init__(self, name: str, **kwargs: Any) -> None:
         super().__init__(name, **kwargs)
-        DynamicsNode("dynamics", source=self)
-        CentroidalNode("centroidal", source=self)
-        VereshchaginNode("vereshchagin", source=self)
-        ObserverNode("observer", source=self)
+        DynamicsNode("dynamics", robot_owner=self)
+        CentroidalNode("centroidal", robot_owner=self)
+        VereshchaginNode("vereshchagin", robot_owner=self)
+        ObserverNode("observer", robot_owner=self)
         names = [node.get_name() for node in (self, *self.members)]
         if len(set(names)) < len(names):
             raise ValueError(

@@ -168,7 +168,7 @@ class DynamicsNode(RobotNode):
     markers = DYNAMICS
     specs = (*command_parameters("gravity", "nle"), DERIVATIVES)
 
-    def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
+    def __init__(self, name: str, robot_owner: RobotNode | None = None, **kwargs: Any) -> None:
         self.command = CommandOutput(
             self,
             {
@@ -177,7 +177,7 @@ class DynamicsNode(RobotNode):
             },
         )
         self.outputs = (*OUTPUTS, self.command.output)
-        super().__init__(name, source, **kwargs)
+        super().__init__(name, robot_owner, **kwargs)
         if self.parameters.values["derivatives"]:
             self.kernels += dynamics_services.DERIVATIVE_KERNELS
             self.provided_services += dynamics_services.DERIVATIVE_SERVICES

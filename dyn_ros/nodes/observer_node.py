@@ -58,7 +58,7 @@ class ObserverNode(RobotNode):
         (("tip_frame", "wrench_axes"), observer_parameters.wrench_frames),
     )
 
-    def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
+    def __init__(self, name: str, robot_owner: RobotNode | None = None, **kwargs: Any) -> None:
         self.requests = observer_services.Requests(self)
         self.outputs = (
             Output("~/external_efforts", JointState, self._make_external_efforts),
@@ -74,7 +74,7 @@ class ObserverNode(RobotNode):
         self._setting_error = ""  # error of a parameter that does not fit the robot
         self._setting_error_source: tuple[Any, int] = None, -1  # robot, parameters.changes
         self._tare: tuple[Any, Array] = None, np.zeros(0)
-        super().__init__(name, source, **kwargs)
+        super().__init__(name, robot_owner, **kwargs)
 
     # --- lifecycle and parameters
 

@@ -140,7 +140,7 @@ class VereshchaginNode(RobotNode):
         (["wrench_frames"], _check_wrench_frames),
     )
 
-    def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
+    def __init__(self, name: str, robot_owner: RobotNode | None = None, **kwargs: Any) -> None:
         self.command = CommandOutput(
             self, {"constraint_torques": (self._reads, self._constraint_torques)}
         )
@@ -162,7 +162,7 @@ class VereshchaginNode(RobotNode):
                 robot, self.parameters.values
             )
         )
-        super().__init__(name, source, **kwargs)
+        super().__init__(name, robot_owner, **kwargs)
 
     # --- inputs
 

@@ -45,11 +45,11 @@ class Nodes:
     def __init__(self, client, started):
         self.client = client
         self.output, self.topic, self.stop = started.output, started.topic, started.stop
-        self.source, self.dynamics, self.centroidal, self.vereshchagin, _ = self.each = [
+        self.robot_owner, self.dynamics, self.centroidal, self.vereshchagin, _ = self.each = [
             SimpleNamespace(name=started.topic(name), output=started.output, topic=started.topic)
             for name in NAMES
         ]
-        self.speak = client.speaker(self.source)
+        self.speak = client.speaker(self.robot_owner)
         self.states = {}
 
     def listen(self, *names):
@@ -186,7 +186,7 @@ def test_the_source_has_the_robots_parameters_for_all(run, client):
     nodes.listen()
     yaw = 0.7
     assert client.set_parameters(
-        nodes.source,
+        nodes.robot_owner,
         root_joint="planar",
         base_source="parameter",
         gravity=[1.0, 2.0, 3.0],
@@ -198,7 +198,7 @@ def test_the_source_has_the_robots_parameters_for_all(run, client):
     answers = nodes.ask(model.joint_names[1:])
     check(model, *answers, q, v)
     assert [each.header.frame_id for each in answers] == ["base_link", "world"]
-    done, why = client.set_parameters(nodes.source, joints=["nobody"])
+    done, why = client.set_parameters(nodes.robot_owner, joints=["nobody"])
     assert not done and "there is no joint 'nobody'" in why
     check(model, *nodes.ask(model.joint_names[1:]), q, v)
 
@@ -268,7 +268,7 @@ def test_services_answer_and_a_payload_counts_for_all(run, client, arm):
     check(loaded, dynamics, centroidal)
     assert centroidal.mass == pytest.approx(momentum(arm, POSITION, VELOCITY)[0] + 9.0)
 
-    assert client.set_parameters(nodes.source, gravity=[0.0, 0.0, -1.0]) == (True, "")
+    assert client.set_parameters(nodes.robot_owner, gravity=[0.0, 0.0, -1.0]) == (True, "")
     loaded.gravity = [0.0, 0.0, -1.0]
     check(loaded, *nodes.ask(arm.joint_names))  # another robot, the same payloads
 
@@ -285,7 +285,7 @@ def test_constraints_hold_on_the_robot_of_all(run, client, arm):
         return nodes.speak.ask(message, *nodes.states.values(), solutions)
 
     for gravity in ([0.0, 0.0, -9.81], [1.0, 2.0, 3.0]):
-        assert client.set_parameters(nodes.source, gravity=gravity) == (True, "")
+        assert client.set_parameters(nodes.robot_owner, gravity=gravity) == (True, "")
         model = dyn_ros.Model.from_urdf_file(ARM7, gravity=gravity)
         data = dyn_ros.Data(model)
         dynamics, centroidal, solution = ask()
@@ -346,19 +346,19 @@ def test_without_the_source_all_wait(run, client, arm):
         ((Transition.TRANSITION_DEACTIVATE,), "inactive"),
         ((Transition.TRANSITION_CLEANUP,), "unconfigured"),
     ):
-        nodes.change(nodes.source, *transitions)
+        nodes.change(nodes.robot_owner, *transitions)
         for node in nodes.each[1:]:
             assert nodes.label(node) == "active"
             client.diagnostics(
                 node,
                 lambda status, _, label=label: (
-                    status.message == f"waiting for {nodes.source.name}, which is {label}"
+                    status.message == f"waiting for {nodes.robot_owner.name}, which is {label}"
                 ),
             )
-    nodes.change(nodes.source, Transition.TRANSITION_CONFIGURE, Transition.TRANSITION_ACTIVATE)
+    nodes.change(nodes.robot_owner, Transition.TRANSITION_CONFIGURE, Transition.TRANSITION_ACTIVATE)
     check(arm, *nodes.ask(arm.joint_names))
-    nodes.change(nodes.source, Transition.TRANSITION_ACTIVE_SHUTDOWN)
-    assert nodes.label(nodes.source) == "finalized" and nodes.label(nodes.dynamics) == "active"
+    nodes.change(nodes.robot_owner, Transition.TRANSITION_ACTIVE_SHUTDOWN)
+    assert nodes.label(nodes.robot_owner) == "finalized" and nodes.label(nodes.dynamics) == "active"
 
 
 @pytest.mark.parametrize("order", [NAMES, NAMES[::-1]])
@@ -395,7 +395,7 @@ def test_each_may_be_thinned_or_all(run, client, arm):
     for node, silent in (
         (nodes.dynamics, ["dynamics"]),
         (nodes.centroidal, ["centroidal"]),
-        (nodes.source, list(TOPICS)),
+        (nodes.robot_owner, list(TOPICS)),
     ):
         assert client.set_parameters(node, max_rate=0.01) == (True, "")
         nodes.ask(arm.joint_names)  # the one in 100 s
@@ -408,7 +408,7 @@ def test_each_may_be_thinned_or_all(run, client, arm):
             nodes.speak.send(nodes.speak.message(arm.joint_names, POSITION, VELOCITY))
             return float(values["states [Hz]"]) > 0
 
-        client.diagnostics(nodes.source, taken)
+        client.diagnostics(nodes.robot_owner, taken)
         assert {name: len(nodes.states[name]) for name in silent} == before
         assert client.set_parameters(node, max_rate=0.0) == (True, "")
         check(arm, *nodes.ask(arm.joint_names))
@@ -424,7 +424,7 @@ def test_what_one_cannot_compute_the_others_publish(run, client):
     nodes = run(robot_description_file=None)
     for node, values in (
         (nodes.centroidal, {"acceleration_source": "forward_dynamics"}),
-        (nodes.source, {"robot_description": NO_INERTIA}),
+        (nodes.robot_owner, {"robot_description": NO_INERTIA}),
     ):
         assert client.set_parameters(node, **values) == (True, "")
     nodes.listen()
@@ -444,7 +444,7 @@ def test_a_bad_message_is_rejected_for_all(run, client, arm):
     nodes.ask(arm.joint_names)
     bad = nodes.speak.send(nodes.speak.message(arm.joint_names, [np.nan] * 7, VELOCITY))
     client.diagnostics(
-        nodes.source, lambda _, values: "position is not finite" in values["last rejection"]
+        nodes.robot_owner, lambda _, values: "position is not finite" in values["last rejection"]
     )
     check(arm, *nodes.ask(arm.joint_names))
     assert not any(each.at(bad) for each in nodes.states.values())

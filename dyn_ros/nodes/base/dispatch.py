@@ -298,13 +298,13 @@ def process_state(nodes: Sequence[Any], robot: RobotContext, received: float) ->
     whose `required_state_reads` is not None is called with every state, before outputs are
     computed. `received` is the time at which the state was received, by time.perf_counter [s].
     """
-    source = nodes[0]
-    is_admitted = source.dispatch.count_and_admit(received)
+    robot_owner = nodes[0]
+    is_admitted = robot_owner.dispatch.count_and_admit(received)
     due_nodes, observing_nodes = [], []  # (node, its due outputs), (node, names of `STATE_READS`)
-    if source.active:
+    if robot_owner.active:
         for node in nodes:
             node_admits = is_admitted and (
-                node is source or node.dispatch.count_and_admit(received)
+                node is robot_owner or node.dispatch.count_and_admit(received)
             )
             outputs = node.dispatch.due_outputs(received, node_admits)
             if outputs:

@@ -338,10 +338,10 @@ class BaseNode(LifecycleNode):
         self.subscribe(JointState, "joint_states", self.on_joint_states, qos, raw=True)
         self.subscribe(Odometry, "odom", self.on_odometry, qos)
 
-    def receive_description(self, text: str, source: str) -> None:
+    def receive_description(self, text: str, subject: str) -> None:
         """Use a description (URDF) and remember it; if it is invalid, log it and keep the robot.
 
-        `source` names the topic or parameter in the log.
+        `subject` names the topic or parameter in the log, as in `reject`.
         """
         self.latest_description = text
         if self.description == text:
@@ -352,7 +352,7 @@ class BaseNode(LifecycleNode):
             consequence = (
                 "keeping the current robot" if self.description else "there is no robot yet"
             )
-            self.reject(source, f"{error} ({consequence})", interval=0.0)
+            self.reject(subject, f"{error} ({consequence})", interval=0.0)
             return
         self.description = text
 

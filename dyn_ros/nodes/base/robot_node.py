@@ -50,7 +50,7 @@ class RobotNode(BaseNode):
     compiled at configure), `batch_kernels` (functions that it calls for batches), `outputs`,
     `provided_services` (its services), `markers` (the kinds that `~/markers` shows) and, for
     parameters of its own, `specs` and `checks`. If it publishes `~/command`, it sets `command`
-    before it calls this initializer. A `source` is another node in this process, which owns the
+    before it calls this initializer. A `robot_owner` is another node in this process, with the
     parameters and topics of the robot; this node then uses its robot and states.
     """
 
@@ -62,13 +62,13 @@ class RobotNode(BaseNode):
     command: CommandOutput | None = None
     checks: tuple[Check, ...] = ()
 
-    def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
+    def __init__(self, name: str, robot_owner: RobotNode | None = None, **kwargs: Any) -> None:
         # everything that hooks and parameters use is set before `super().__init__`, which declares
         # the parameters; outputs, checks and specs depend on `markers` and `command`
-        self.source = source or self
+        self.robot_owner = robot_owner or self
         # this node and its `members`, in the order in which they publish for a state
         self.robot_users: list[RobotNode] = [self]
-        self._robot: RobotContext | None = None  # None in the `members` of a source
+        self._robot: RobotContext | None = None  # None in the `members` of an owner
         self._is_compiled_for_mimic = False
         # result of `_build_robot` for parameters that are being set
         self._candidate: tuple[RobotContext, list[list[Compute]]] | None = None
@@ -102,13 +102,13 @@ class RobotNode(BaseNode):
         self.inputs = InputTopics(self)
         super().__init__(
             name,
-            [spec for spec in self.all_specs() if not (source and spec.rebuilds_robot)],
-            listens=source is None,
+            [spec for spec in self.all_specs() if not (robot_owner and spec.rebuilds_robot)],
+            listens=robot_owner is None,
             **kwargs,
         )
-        if source:
-            source.robot_users.append(self)
-            source.members.append(self)
+        if robot_owner:
+            robot_owner.robot_users.append(self)
+            robot_owner.members.append(self)
         self.dispatch = Dispatch(self, self.outputs)
         self.dispatch.set_max_rate(self.parameters.values["max_rate"])
 
@@ -119,8 +119,8 @@ class RobotNode(BaseNode):
 
     @property
     def robot(self) -> RobotContext | None:
-        """The `RobotContext` of the source or of this node; None if there is no robot yet."""
-        return self.source._robot
+        """The `RobotContext` of the owner or of this node; None if there is no robot yet."""
+        return self.robot_owner._robot
 
     # --- lifecycle
 
@@ -141,13 +141,13 @@ class RobotNode(BaseNode):
             self.dispatch.set_computes(self.dispatch.make_computes(self.robot))
 
     def close(self) -> None:
-        """Remove what `open` created; the source also removes the robot from all its users."""
+        """Remove what `open` created; the owner also removes the robot from all its users."""
         self.dispatch.close()
         for server in self._service_servers:
             self.destroy_service(server)
         self._service_servers = []
         self.inputs.listen({})
-        if self.source is self:
+        if self.robot_owner is self:
             self._robot, self._awaited_joints = None, ()
             self._latest_joint_states.clear()
             self._earlier_positions.clear()
@@ -320,7 +320,7 @@ class RobotNode(BaseNode):
     def on_joint_states(self, data: bytes) -> None:
         """Collect serialized joint states; process the state that they complete, if any.
 
-        Only the source receives them. Messages that the compiled collector cannot decode are read
+        Only the owner receives them. Messages that the compiled collector cannot decode are read
         by rclpy. The latest message with each list of names is kept as bytes, as `locked_joints`
         may need its positions.
         """
@@ -367,13 +367,15 @@ class RobotNode(BaseNode):
 
     def waiting_reason(self) -> str:
         """Return the reason why outputs are not published, or an empty string."""
-        if not self.source.active:
+        if not self.robot_owner.active:
             return (
-                f"waiting for {self.source.get_fully_qualified_name()}, which is "
-                f"{self.source.state_label}"
+                f"waiting for {self.robot_owner.get_fully_qualified_name()}, which is "
+                f"{self.robot_owner.state_label}"
             )
-        if self.source._awaited_joints:
-            return "waiting for the position of " + abbreviate_names(self.source._awaited_joints)
+        if self.robot_owner._awaited_joints:
+            return "waiting for the position of " + abbreviate_names(
+                self.robot_owner._awaited_joints
+            )
         if self.robot is None:
             return "waiting for robot_description"
         collector = self.robot.collector
@@ -401,8 +403,10 @@ class RobotNode(BaseNode):
         """Publish diagnostics and log what the node waits for; `busy` as in `BaseNode`."""
         count, robot = self.report.count, self.robot
         waiting = self.waiting_reason() if self.active and not busy else ""
-        # if all nodes of a process wait for the same, only the source logs it
-        is_logged_here = self.source is self or RobotNode.waiting_reason(self.source) != waiting
+        # if all nodes of a process wait for the same, only the owner logs it
+        is_logged_here = (
+            self.robot_owner is self or RobotNode.waiting_reason(self.robot_owner) != waiting
+        )
         self.report.log_waiting(waiting if is_logged_here else "")
         problem = waiting
         if not self.active:
@@ -423,7 +427,7 @@ class RobotNode(BaseNode):
                 "robot": robot.model.name if robot else "",
                 "kernels": busy
                 or ("compiled" if self._is_configured or not self.kernels else "not yet compiled"),
-                **(received if self.source is self else {}),
+                **(received if self.robot_owner is self else {}),
                 "states [Hz]": f"{count.states / seconds:.1f}",
                 "messages published [Hz]": f"{count.published / seconds:.1f}",
                 "computing": ", ".join(self.dispatch.subscribed_topics() if self.active else ()),

@@ -121,23 +121,23 @@ def compute_ground_forces(
 def _solve_forces(
     robot: RobotContext,
     state: State,
-    source: str,
+    acceleration_source: str,
     contacts: Sequence[Contact],
 ) -> tuple[Array | None, dyn_ros.ContactForces, float] | None:
     """Return accelerations (nv,), contact forces and residual; None if an input is missing.
 
     Accelerations are None if they are unknown; unknown velocities and accelerations count as zero.
-    `source` is the parameter acceleration_source.
+    `acceleration_source` is the parameter of this name.
     """
     model, data, q, v, tau = robot.model, robot.data, state.q, state.v, robot.joint_torque(state)
     if tau is None:
         return None
-    if source == "forward_dynamics":
+    if acceleration_source == "forward_dynamics":
         if v is None:
             return None
         ddq, forces = dyn_ros.contact_dynamics(model, data, q, v, tau, contacts)
         return ddq.copy(), forces, 0.0
-    a = None if source == "none" else state.acceleration
+    a = None if acceleration_source == "none" else state.acceleration
     zero = np.zeros(model.nv)
     forces = dyn_ros.contact_forces(
         model, data, q, zero if v is None else v, zero if a is None else a, tau, contacts
