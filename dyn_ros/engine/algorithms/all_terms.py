@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """All terms of the equations of motion from one pass over the kinematics.
 
-The placements of the joints, expressed in the root frame (root_axes.py), are computed once and
+The placements of the joints, expressed in world axes (world_axes.py), are computed once and
 shared by the inward passes: composite inertias for M, the momenta, the center of mass and the
 gravity torques (Featherstone 2008, table 6.2; Orin, Goswami and Lee, 2013), and velocity-dependent
 forces for the rest of nle (table 5.1).
@@ -33,7 +33,7 @@ from .dynamics.crba import (
 )
 from .dynamics.momenta_and_energy import KINETIC, POTENTIAL, add_rotor_energy
 from .dynamics.rnea import NLE, G
-from .kinematics import root_axes as ra
+from .kinematics import world_axes as wa
 from .kinematics.jacobians import J
 from .kinematics.kinematics import OMF, place_frames
 
@@ -103,8 +103,8 @@ def store_placements(r):
     Reads ROTATION, ORIGIN, POSITION; writes OMI.
     """
     for i in range(1, njoints(r) + 1):
-        R = rotation(r, ra.ROTATION, i)
-        set_placement(r, OMI, i, SE3(R, ra.from_root(r, i)))
+        R = rotation(r, wa.ROTATION, i)
+        set_placement(r, OMI, i, SE3(R, wa.from_world_origin(r, i)))
 
 
 @kernel
@@ -116,9 +116,9 @@ def store_joint_jacobians(r):
     Reads COLUMNS, ORIGIN, POSITION; writes J.
     """
     for i in range(1, njoints(r) + 1):
-        back = scale(-1.0, ra.from_root(r, i))
+        back = scale(-1.0, wa.from_world_origin(r, i))
         for c in range(ncolumns(r, i)):
-            set_column(r, J, i, c, motion_moved(back, ra.subspace_column(r, i, c)))
+            set_column(r, J, i, c, motion_moved(back, wa.subspace_column(r, i, c)))
 
 
 @kernel
@@ -133,12 +133,12 @@ def compute_velocity_forces(r):
     BODY_ACCELERATION, KINETIC, FORCES.
     """
     clear_entries(r, A, nv(r))
-    zero = zero3(entry(r, ra.ORIGIN, 0))
+    zero = zero3(entry(r, wa.ORIGIN, 0))
     total, twice = Force(zero, zero), zero[0]
     for i in range(1, njoints(r) + 1):
-        Y, v = inertia(r, INERTIA, i), ra.body_velocity(r, i)
-        a, h = ra.body_acceleration(r, i, v), inertia_times(Y, v)
-        total = force_add(total, force_moved(ra.position(r, i), h))
+        Y, v = inertia(r, INERTIA, i), wa.body_velocity(r, i)
+        a, h = wa.body_acceleration(r, i, v), inertia_times(Y, v)
+        total = force_add(total, force_moved(wa.position(r, i), h))
         twice = twice + power(h, v)
         set_force(r, FORCES, i, force_add(inertia_times(Y, a), force_cross(v, h)))
     set_entry(r, KINETIC, 0, 0.5 * add_rotor_energy(r, twice))
@@ -159,7 +159,7 @@ def store_gravity(r):
         up = scale(-1.0, lift3(gravity(r), Y.mass))
         f = Force(scale(Y.mass, up), cross(Y.first_moment, up))
         for c in range(ncolumns(r, i)):
-            add_to_entry(r, G, idx_v(r, i) + c, ra.dot_column(r, i, c, f))
+            add_to_entry(r, G, idx_v(r, i) + c, wa.dot_column(r, i, c, f))
 
 
 @kernel
@@ -176,8 +176,8 @@ def store_nonlinear_effects(r):
     for i in range(njoints(r), 0, -1):
         f = force(r, FORCES, i)
         for c in range(ncolumns(r, i)):
-            add_to_entry(r, NLE, idx_v(r, i) + c, ra.dot_column(r, i, c, f))
-        add_to_force(r, FORCES, parent(r, i), force_moved(ra.from_parent(r, i), f))
+            add_to_entry(r, NLE, idx_v(r, i) + c, wa.dot_column(r, i, c, f))
+        add_to_force(r, FORCES, parent(r, i), force_moved(wa.from_parent(r, i), f))
 
 
 @kernel
@@ -189,7 +189,7 @@ def store_subtree_centers(r):
     for i in range(1, njoints(r) + 1):
         Y = composite_inertia(r, i)
         c = divided_by_mass(Y.first_moment, Y.mass)  # without mass: the joint's origin
-        set_vector(r, SUBTREE_COM, i, add(ra.from_root(r, i), c))
+        set_vector(r, SUBTREE_COM, i, add(wa.from_world_origin(r, i), c))
         set_entry(r, SUBTREE_MASS, i, Y.mass)
 
 
@@ -238,7 +238,7 @@ def all_terms_kernel(r):
         place_frames(r)
     if is_requested(r, _J):
         store_joint_jacobians(r)
-    zero = zero3(entry(r, ra.ORIGIN, 0))
+    zero = zero3(entry(r, wa.ORIGIN, 0))
     h = Force(zero, zero)
     if is_requested(r, _NEEDS_VELOCITY):
         zero_unless_input(r, V)

@@ -110,7 +110,7 @@ def _roots_of_inertia(model: Model, q: Array) -> tuple[Array, Array, Array]:
 
     The rows of G belong to the armature, the centers of mass of the bodies, and the rotations
     about their principal axes. The sizes, (B, nv, 1), are those of the terms that kernels sum:
-    expressed in the root frame, about each body's joint, and with all moments positive.
+    expressed in world axes, about each body's joint, and with all moments positive.
     """
     jacobians, rotations = _compute_body_jacobians(model, q)
     armature = np.broadcast_to(np.diag(np.sqrt(abs(model.armature))), (len(q), model.nv, model.nv))

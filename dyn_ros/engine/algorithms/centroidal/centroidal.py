@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Momentum of the whole robot about its center of mass.
 
-Orin, Goswami and Lee (2013); its rate according to Wensing and Orin (2016). Expressed in the root
-frame; each column of the centroidal momentum matrix is shifted from its joint's origin directly to
+Orin, Goswami and Lee (2013); its rate according to Wensing and Orin (2016). Expressed in world
+axes; each column of the centroidal momentum matrix is shifted from its joint's origin directly to
 the center of mass.
 """
 
@@ -15,7 +15,7 @@ from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..dynamics import crba
-from ..kinematics import root_axes as ra
+from ..kinematics import world_axes as wa
 from . import com
 
 AG = field(
@@ -98,7 +98,7 @@ def store_momentum_columns(r, c):
     h = Force(zero3(c[0]), zero3(c[0]))
     clear_columns(r, AG)
     for i in range(1, njoints(r) + 1):
-        Y, p = crba.composite_inertia(r, i), sub(ra.position(r, i), c)
+        Y, p = crba.composite_inertia(r, i), sub(wa.position(r, i), c)
         for d in range(ncolumns(r, i)):
             k = idx_v(r, i) + d
             f = force_moved(p, crba.composite_column(r, i, d, Y))
@@ -144,10 +144,10 @@ def dccrba_kernel(r):
     clear_columns(r, DAG)
     for i in range(1, njoints(r) + 1):
         Y, dY = crba.composite_inertia(r, i), crba.composite_rate(r, i)
-        p = sub(ra.position(r, i), c)
-        v = motion(r, ra.BODY_VELOCITY, i)
+        p = sub(wa.position(r, i), c)
+        v = motion(r, wa.BODY_VELOCITY, i)
         for d in range(ncolumns(r, i)):
-            dS = ra.cross_column(r, i, d, v, lift(1.0, p[0]))
+            dS = wa.cross_column(r, i, d, v, lift(1.0, p[0]))
             f = force_moved(p, crba.composite_column(r, i, d, Y))
             df = force_add(crba.composite_column(r, i, d, dY), inertia_times(Y, dS))
             df = force_moved(p, df)

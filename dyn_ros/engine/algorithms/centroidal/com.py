@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Centers of mass, their velocities and accelerations, and Jacobians.
 
-All are expressed in the root frame; sums are about the first joint's origin (root_axes.py).
+All are expressed in world axes; sums are about the first joint's origin (world_axes.py).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..dynamics.crba import (
     place_bodies_relative,
     sum_over_subtrees,
 )
-from ..kinematics import root_axes as ra
+from ..kinematics import world_axes as wa
 from ..kinematics.frame_motion import first_joint
 
 COM = field("com", (3,), "Center of mass, expressed in the world [m].")
@@ -80,14 +80,14 @@ def sum_bodies(r):
     Reads Q, V, A; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, BODY_ACCELERATION, ORIGIN,
     POSITION.
     """
-    ra.place_universe_relative(r)
-    zero = zero3(entry(r, ra.ORIGIN, 0))
+    wa.place_universe_relative(r)
+    zero = zero3(entry(r, wa.ORIGIN, 0))
     total = Bodies(zero[0], zero, Force(zero, zero), Force(zero, zero))
     for i in range(1, njoints(r) + 1):
-        Y = ra.place_body_relative(r, i)
-        v = ra.body_velocity(r, i)
-        a = ra.body_acceleration(r, i, v)
-        p = ra.position(r, i)
+        Y = wa.place_body_relative(r, i)
+        v = wa.body_velocity(r, i)
+        a = wa.body_acceleration(r, i, v)
+        p = wa.position(r, i)
         h = inertia_times(Y, v)
         f = force_add(inertia_times(Y, a), force_cross(v, h))
         total = Bodies(
@@ -116,8 +116,8 @@ def store_com(r, mass, moment):
 
     Reads ORIGIN; writes COM, MASS.
     """
-    o = vector(r, ra.ORIGIN, 0)
-    c = scale(-1.0, o)  # without mass: the root's origin
+    o = vector(r, wa.ORIGIN, 0)
+    c = scale(-1.0, o)  # without mass: the world's origin
     if all_above(mass, 0.0):
         c = divided_by_mass(moment, mass)
     set_vector(r, COM, 0, add(o, c))
@@ -153,11 +153,11 @@ def store_body_sums(r):
     Reads Q, V, A; writes MASS_SUM, FIRST_MOMENT_SUM, MOMENTUM_SUM, FORCE_SUM; calls
     place_universe_relative, place_body_relative, body_velocity, body_acceleration.
     """
-    ra.place_universe_relative(r)
+    wa.place_universe_relative(r)
     for i in range(1, njoints(r) + 1):
-        Y = ra.place_body_relative(r, i)
-        v = ra.body_velocity(r, i)
-        a = ra.body_acceleration(r, i, v)
+        Y = wa.place_body_relative(r, i)
+        v = wa.body_velocity(r, i)
+        a = wa.body_acceleration(r, i, v)
         h = inertia_times(Y, v)
         f = force_add(inertia_times(Y, a), force_cross(v, h))
         set_entry(r, MASS_SUM, i, Y.mass)
@@ -179,7 +179,7 @@ def sum_subtrees(r):
         p = parent(r, i)
         if p > 0:
             m = entry(r, MASS_SUM, i)
-            moment = add(vector(r, FIRST_MOMENT_SUM, i), scale(m, ra.from_parent(r, i)))
+            moment = add(vector(r, FIRST_MOMENT_SUM, i), scale(m, wa.from_parent(r, i)))
             add_to_entry(r, MASS_SUM, p, m)
             add_to_vector(r, FIRST_MOMENT_SUM, p, moment)
             add_to_vector(r, MOMENTUM_SUM, p, vector(r, MOMENTUM_SUM, i))
@@ -202,13 +202,13 @@ def subtree_centers_kernel(r):
     for i in range(1, njoints(r) + 1):
         m, moment = entry(r, MASS_SUM, i), vector(r, FIRST_MOMENT_SUM, i)
         h, f = vector(r, MOMENTUM_SUM, i), vector(r, FORCE_SUM, i)
-        v = motion(r, ra.BODY_VELOCITY, i)
-        a = motion(r, ra.BODY_ACCELERATION, i)
+        v = motion(r, wa.BODY_VELOCITY, i)
+        a = motion(r, wa.BODY_ACCELERATION, i)
         c, vc = zero3(m), v.linear  # without mass: the joint's origin
         ac = add(a.linear, cross(v.angular, v.linear))
         if all_above(m, 0.0):
             c, vc, ac = divided_by_mass(moment, m), divided_by_mass(h, m), divided_by_mass(f, m)
-        set_vector(r, SUBTREE_COM, i, add(ra.from_root(r, i), c))
+        set_vector(r, SUBTREE_COM, i, add(wa.from_world_origin(r, i), c))
         set_vector(r, SUBTREE_VCOM, i, vc)
         set_vector(r, SUBTREE_ACOM, i, ac)
         set_entry(r, SUBTREE_MASS, i, m)
@@ -241,8 +241,8 @@ def add_ancestor_columns(r, i, p, jacobian):
     """
     zero = zero3(p[0])
     for c in range(ncolumns(r, i)):
-        S = ra.add_column(r, i, c, Motion(zero, zero), 1.0)
-        u = motion_moved(sub(p, ra.position(r, i)), S).linear
+        S = wa.add_column(r, i, c, Motion(zero, zero), 1.0)
+        u = motion_moved(sub(p, wa.position(r, i)), S).linear
         add_to_vector(r, jacobian, idx_v(r, i) + c, u)
 
 
@@ -279,7 +279,7 @@ def subtree_com_jacobian_kernel(r):
     Y = composite_inertia(r, first)
     for i in range(first + 1, joint_subtree_end(r, first)):
         add_subtree_columns(r, i, Y.mass, SUBTREE_JCOM)
-    p = add(ra.position(r, first), divided_by_mass(Y.first_moment, Y.mass))
+    p = add(wa.position(r, first), divided_by_mass(Y.first_moment, Y.mass))
     i = first
     while i > 0:
         add_ancestor_columns(r, i, p, SUBTREE_JCOM)

@@ -10,13 +10,13 @@ from ...kernel.types import ArrayLike
 from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..dynamics.aba import LINK_ACCELERATION
-from ..kinematics.root_axes import BODY_VELOCITY
+from ..kinematics.world_axes import BODY_VELOCITY
 from . import constraints, vereshchagin
 
 
 @kernel
 def rotate_directions(r, n):
-    """Compute alpha of run n, its directions expressed in the root frame.
+    """Compute alpha of run n, its directions expressed in world axes.
 
         alpha = [R 0; 0 R] directions
 

@@ -23,7 +23,7 @@ from ..dynamics import aba
 from ..dynamics.cholesky import pivot, solve_inward, solve_outward
 from ..dynamics.crba import INERTIA
 from ..dynamics.minverse import force_vectors
-from ..kinematics import root_axes as ra
+from ..kinematics import world_axes as wa
 from .semidefinite import WIDTH, clear_rows
 
 UNIT_FORCES = field("_unit_forces", (6, WIDTH))  # about the origin of a joint; a column each
@@ -35,7 +35,7 @@ CONSTRAINT_RESIDUAL = field("_constraint_residual", ("constraints",))
 SCALED_JACOBIAN = field("_scaled_jacobian", ("nv", WIDTH))  # |D|^-1/2 L^-T J'
 COUPLING = field("_coupling", (WIDTH, WIDTH))  # J M^-1 J', by threes of its rows
 JACOBIAN_COLUMN = field("_jacobian_column", ("nv",))  # a column of J', or L^-T J' lambda
-# Force on each body, then the force that its joint transmits, in root axes
+# Force on each body, then the force that its joint transmits, in world axes
 TRANSMITTED_FORCE = field("_transmitted_force", ("rows", 6))
 
 
@@ -102,13 +102,13 @@ def propagate_forces(r, forces, joint, end, start, stop, with_elimination, with_
         while i > end:
             for c in range(ncolumns(r, i) - 1, -1, -1):
                 j = idx_v(r, i) + c
-                x = ra.dot_column(r, i, c, f)
+                x = wa.dot_column(r, i, c, f)
                 add_to_elements(r, X, j, k, count, x)
                 if with_elimination:
                     f = eliminate_velocity(r, f, j, x)
             if with_bias:
                 b = b + power(f, motion(r, aba.BIAS_ACCELERATION, i))
-            f = force_moved(ra.from_parent(r, i), f)
+            f = force_moved(wa.from_parent(r, i), f)
             i = parent(r, i)
         if with_elimination and end > 0:
             add_to_trunk(r, k, count, f)
@@ -140,8 +140,8 @@ def transmit_forces_inward(r, tau):
     for i in range(njoints(r), 0, -1):
         f = force(r, TRANSMITTED_FORCE, i)
         for c in range(ncolumns(r, i)):
-            add_to_entry(r, tau, idx_v(r, i) + c, ra.dot_column(r, i, c, f))
-        add_to_force(r, TRANSMITTED_FORCE, parent(r, i), force_moved(ra.from_parent(r, i), f))
+            add_to_entry(r, tau, idx_v(r, i) + c, wa.dot_column(r, i, c, f))
+        add_to_force(r, TRANSMITTED_FORCE, parent(r, i), force_moved(wa.from_parent(r, i), f))
 
 
 @kernel
@@ -155,7 +155,7 @@ def eliminate_with_mimic(r):
     """
     for i in range(1, njoints(r) + 1):
         a = motion_add(
-            motion_moved(ra.from_parent(r, i), motion(r, aba.LINK_ACCELERATION, parent(r, i))),
+            motion_moved(wa.from_parent(r, i), motion(r, aba.LINK_ACCELERATION, parent(r, i))),
             motion(r, aba.BIAS_ACCELERATION, i),
         )
         Y = inertia(r, INERTIA, i)
@@ -206,11 +206,11 @@ def accelerate_with_mimic(r):
     solve_outward(r, aba.DDQ)
     for i in range(1, njoints(r) + 1):
         a = motion_add(
-            motion_moved(ra.from_parent(r, i), motion(r, aba.LINK_ACCELERATION, parent(r, i))),
+            motion_moved(wa.from_parent(r, i), motion(r, aba.LINK_ACCELERATION, parent(r, i))),
             motion(r, aba.BIAS_ACCELERATION, i),
         )
         for c in range(ncolumns(r, i)):
-            a = ra.add_column(r, i, c, a, entry(r, aba.DDQ, idx_v(r, i) + c))
+            a = wa.add_column(r, i, c, a, entry(r, aba.DDQ, idx_v(r, i) + c))
         set_motion(r, aba.LINK_ACCELERATION, i, a)
 
 

@@ -21,7 +21,7 @@ from ...kernel.validation import as_array, finite_number, require_model
 from ...kernel.vocabulary import *
 from ...model.frames import frame_number
 from ...model.model import Model
-from ..kinematics.root_axes import ROTATION
+from ..kinematics.world_axes import ROTATION
 from .semidefinite import ABSOLUTE, DAMPED, RELATIVE
 
 POLICY, TOLERANCE, OPPOSED, NRUNS, RUNS = range(5)
@@ -88,7 +88,7 @@ def tip_joint(r, n):
 
 @kernel
 def tip_translation(r, n):
-    """Return the vector from the joint of tip n to the tip's origin, expressed in the root frame.
+    """Return the vector from the joint of tip n to the tip's origin, expressed in world axes.
 
         p = R t
 
@@ -100,7 +100,7 @@ def tip_translation(r, n):
 
 @kernel
 def run_axes(r, n):
-    """Return the rotation from the axes of the directions of run n to the root frame.
+    """Return the rotation from the axes of the directions of run n to world axes.
 
         R = R_joint R_frame
 
@@ -195,8 +195,8 @@ def pack_options(
 ) -> NDArray[np.int64]:
     """Return the options for a kernel, int64 (n,); the tolerance is stored as a float64.
 
-    ``tip`` and ``axes`` are frames, one for all m constraints or one for each; None is the root
-    frame. ``name`` is the name of ``tip`` in errors.
+    ``tip`` and ``axes`` are frames, one for all m constraints or one for each; None is the
+    world. ``name`` is the name of ``tip`` in errors.
     """
     policy, default_tolerance = _find_choice("singularity", singularity, POLICIES)
     opposed = _find_choice("priority", priority, PRIORITIES)

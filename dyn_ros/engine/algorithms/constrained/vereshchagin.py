@@ -3,7 +3,7 @@
 """Constrained forward dynamics with the algorithm of Popov and Vereshchagin.
 
 Popov, Vereshchagin and Zenkevich (1978), Vereshchagin (1989); on trees, with several tips:
-Shakhimardanov (2015). Three sweeps, expressed in the root frame: outward for the velocities,
+Shakhimardanov (2015). Three sweeps, expressed in world axes: outward for the velocities,
 inward for the articulated-body inertias and, with them, the unit constraint forces, outward for
 the accelerations. A small system for the constraint forces is solved before the last sweep.
 
@@ -23,7 +23,7 @@ from ..dynamics import aba
 from ..dynamics.cholesky import factor_inertia_matrix, solve_inward
 from ..dynamics.crba import crba_kernel
 from ..dynamics.rnea import external_force
-from ..kinematics import root_axes as ra
+from ..kinematics import world_axes as wa
 from . import constraint_forces as cf
 from . import constraints
 from .semidefinite import solve_semidefinite
@@ -98,7 +98,7 @@ def propagate_constraints(r, with_elimination):
 def collect_unopposed_forces(r):
     """Return True if there are forces that constraints do not oppose; store the external ones.
 
-        f = R f_ext                         in root axes
+        f = R f_ext                         in world axes
 
     Reads F_EXT, ROTATION; writes TRANSMITTED_FORCE, UNOPPOSED_TORQUES.
     """
@@ -109,7 +109,7 @@ def collect_unopposed_forces(r):
     clear_entries(r, cf.TRANSMITTED_FORCE, 6 * (njoints(r) + 1))
     if has_input(r, F_EXT) and opposed & constraints.EXTERNAL == 0:
         for i in range(1, njoints(r) + 1):
-            R = rotation(r, ra.ROTATION, i)
+            R = rotation(r, wa.ROTATION, i)
             set_force(r, cf.TRANSMITTED_FORCE, i, force_rotated(R, external_force(r, i)))
     return True
 
@@ -141,10 +141,10 @@ def eliminate_unopposed_forces(r):
         f = force(r, cf.TRANSMITTED_FORCE, i)
         for c in range(ncolumns(r, i) - 1, -1, -1):
             k = idx_v(r, i) + c
-            y = entry(r, UNOPPOSED_TORQUES, k) + ra.dot_column(r, i, c, f)
+            y = entry(r, UNOPPOSED_TORQUES, k) + wa.dot_column(r, i, c, f)
             set_entry(r, UNOPPOSED_TORQUES, k, y)
             f = cf.eliminate_velocity(r, f, k, y)
-        add_to_force(r, cf.TRANSMITTED_FORCE, parent(r, i), force_moved(ra.from_parent(r, i), f))
+        add_to_force(r, cf.TRANSMITTED_FORCE, parent(r, i), force_moved(wa.from_parent(r, i), f))
 
 
 @kernel
@@ -268,7 +268,7 @@ def sweep_outward(r):
     LINK_ACCELERATION, BIAS_ACCELERATION, BIAS_FORCE.
     """
     aba.outward_velocities(r)
-    ra.set_universe_acceleration(r, aba.LINK_ACCELERATION)
+    wa.set_universe_acceleration(r, aba.LINK_ACCELERATION)
     if has_input(r, ROOT_ACC):
         set_motion(r, aba.LINK_ACCELERATION, 0, motion(r, ROOT_ACC, 0))
 

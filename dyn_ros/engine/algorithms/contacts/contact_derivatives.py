@@ -22,7 +22,7 @@ from ..derivatives.aba_derivatives import DDQ_DQ, DDQ_DV
 from ..dynamics.aba import DDQ
 from ..dynamics.minverse import MINV, invert_after_elimination, invert_after_factor
 from ..kinematics.kinematics import OA_GF
-from ..kinematics.root_axes import set_universe_acceleration
+from ..kinematics.world_axes import set_universe_acceleration
 from . import contact_dynamics, contact_row_derivatives
 from .contact_response import Rates, Response, compute_responses, compute_torque_response
 from .contact_rows import MOMENT_ROWS, move_column_to_origin

@@ -21,7 +21,7 @@ from ..constrained import constraint_forces as cf
 from ..dynamics import aba
 from ..dynamics.cholesky import factor_inertia_matrix
 from ..dynamics.crba import crba_kernel
-from ..kinematics.root_axes import set_universe_acceleration
+from ..kinematics.world_axes import set_universe_acceleration
 from .contact_rows import (
     MOMENT_ROWS,
     compute_contact_coupling,

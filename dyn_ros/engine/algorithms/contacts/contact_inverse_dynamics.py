@@ -21,7 +21,7 @@ from ..constrained.constraint_forces import JACOBIAN_TRANSPOSE
 from ..constrained.semidefinite import WIDTH, solve_scaled
 from ..dynamics.crba import place_bodies
 from ..dynamics.rnea import TAU, newton_euler
-from ..kinematics.root_axes import from_parent
+from ..kinematics.world_axes import from_parent
 from . import contact_rows
 from . import packed_contacts as packed
 from .contact_dynamics import LAMBDA_C

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Derivatives of the velocities and accelerations of contacts, and of J' lambda.
 
-Motions are expressed in the root frame. If a coordinate moves the subtree of a body along u, the
+Motions are expressed in world axes. If a coordinate moves the subtree of a body along u, the
 velocity v and the acceleration a of the body change, in its own axes, by psid and
 dAdq + psid x v (see rnea_derivatives.py); in fixed axes also by u x v and u x a. The derivative of
 a motion m of a contact in fixed axes becomes that in LOCAL if u x m is subtracted, with u of the
@@ -15,7 +15,7 @@ from ...kernel.vocabulary import *
 from ..derivatives import rnea_columns as rc
 from ..kinematics.jacobians import J
 from ..kinematics.kinematics import OA_GF, OV
-from ..kinematics.root_axes import position
+from ..kinematics.world_axes import position
 from . import contact_rows
 from . import packed_contacts as packed
 

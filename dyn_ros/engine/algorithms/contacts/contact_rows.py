@@ -3,7 +3,7 @@
 """Rows of contacts: unit forces, drift of frames, and the stabilization of Baumgarte (1972).
 
 A row k is a unit force f_k that the contact exerts on a body, and -f_k on the other body; J' has
-its generalized forces as column k. All is expressed in root axes. Side 0 of a contact is its frame
+its generalized forces as column k. All is expressed in world axes. Side 0 of a contact is its frame
 c1, side 1 is c2, whose body can be the world. The unit forces of a contact of dimension 6 act on
 both bodies at c1; for dimension 3, they act at c1 and c2. Results in WORLD are computed at c1 and
 then moved to the world's origin.
@@ -16,7 +16,7 @@ from ...model.frames import ReferenceFrame
 from ..constrained import constraint_forces as cf
 from ..constrained.semidefinite import WIDTH, clear_rows
 from ..dynamics.aba import DINV, LINK_ACCELERATION
-from ..kinematics import root_axes as ra
+from ..kinematics import world_axes as wa
 from . import packed_contacts as packed
 
 LOCAL = int(ReferenceFrame.LOCAL)
@@ -53,25 +53,25 @@ def relative_position(r, i, j):
 
     Reads ROTATION, FROM_PARENT.
     """
-    p = zero3(entry(r, ra.ROTATION, 0))
+    p = zero3(entry(r, wa.ROTATION, 0))
     while i != j:
         if i > j:
-            p, i = sub(p, ra.from_parent(r, i)), parent(r, i)
+            p, i = sub(p, wa.from_parent(r, i)), parent(r, i)
         else:
-            p, j = add(p, ra.from_parent(r, j)), parent(r, j)
+            p, j = add(p, wa.from_parent(r, j)), parent(r, j)
     return p
 
 
 @kernel
 def contact_frame(r, n, side):
-    """Return frame c1 (side 0) or c2 (side 1) of contact n, about its joint's origin, in root axes.
+    """Return frame c1 (side 0) or c2 (side 1) of contact n, about its joint, in world axes.
 
         X = (R_i R_c, R_i p_c)
 
     Reads ROTATION.
     """
     X = packed.contact_placement(r, n, side)
-    R = rotation(r, ra.ROTATION, packed.contact_joint(r, n, side))
+    R = rotation(r, wa.ROTATION, packed.contact_joint(r, n, side))
     return SE3(product(R, X.rotation), rotate(R, X.translation))
 
 
@@ -194,8 +194,8 @@ def contact_velocities(r, n):
     """
     i, j = packed.contact_joint(r, n, 0), packed.contact_joint(r, n, 1)
     return BodyPair(
-        motion_moved(force_arm(r, n, 0), motion(r, ra.BODY_VELOCITY, i)),
-        motion_moved(force_arm(r, n, 1), motion(r, ra.BODY_VELOCITY, j)),
+        motion_moved(force_arm(r, n, 0), motion(r, wa.BODY_VELOCITY, i)),
+        motion_moved(force_arm(r, n, 1), motion(r, wa.BODY_VELOCITY, j)),
     )
 
 
@@ -417,10 +417,10 @@ def row_square_bound(r, i, lever, weights):
     reach = sqrt(dot(lever, lever)) + lift(1.0, total)
     while i > 0:
         for c in range(ncolumns(r, i)):
-            S = ra.subspace_column(r, i, c)
+            S = wa.subspace_column(r, i, c)
             square = dot(S.linear, S.linear) + dot(S.angular, S.angular) * (reach * reach)
             total = total + fabs(entry(r, weights, idx_v(r, i) + c)) * square
-        p = ra.from_parent(r, i)
+        p = wa.from_parent(r, i)
         reach = reach + sqrt(dot(p, p))
         i = parent(r, i)
     return total

@@ -22,7 +22,7 @@ from ..dynamics.crba import crba_kernel, place_bodies
 from ..dynamics.minverse import compute_factor_after_elimination, solve_minv_factor
 from ..kinematics.jacobians import J
 from ..kinematics.kinematics import OA_GF, OV
-from ..kinematics.root_axes import BODY_VELOCITY, body_velocity
+from ..kinematics.world_axes import BODY_VELOCITY, body_velocity
 from . import contact_response, contact_row_derivatives, contact_rows, minv_factor_products
 from . import packed_contacts as packed
 from .contacts import Contact, ContactForces
@@ -104,7 +104,7 @@ def add_velocity_change(r):
 
 @kernel
 def place_moving_robot(r):
-    """Place all bodies in the root frame, with their inertias and velocities.
+    """Place all bodies in world axes, with their inertias and velocities.
 
     Reads Q, V; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, INERTIA.
     """

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Coriolis matrix.
 
-Echeandia and Wensing (2021), algorithm 1. Expressed in the root frame, about the first joint's
+Echeandia and Wensing (2021), algorithm 1. Expressed in world axes, about the first joint's
 origin: with the composite inertia Y and the Coriolis inertia B of the subtree of joint i, and j an
 ancestor of i,
 

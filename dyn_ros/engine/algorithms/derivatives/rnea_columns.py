@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The columns of the joints and their rates, and the bodies that they move, for derivatives.
 
-Everything is expressed in root axes, about the first joint's origin. X is the shift from a joint's
+Everything is expressed in world axes, about the first joint's origin. X is the shift from a joint's
 origin to the first joint's.
 """
 
 from ...kernel.vocabulary import *
 from ..dynamics.crba import INERTIA
 from ..dynamics.rnea import external_force
-from ..kinematics import root_axes as ra
+from ..kinematics import world_axes as wa
 from ..kinematics.jacobians import DJ, J, move_columns
 from ..kinematics.kinematics import OA_GF, OV
 
@@ -52,7 +52,7 @@ def place_universe_for_columns(r):
 
     Writes ROTATION, BODY_VELOCITY, BODY_ACCELERATION, ORIGIN, POSITION, OV.
     """
-    ra.place_universe_relative(r)
+    wa.place_universe_relative(r)
     clear_entries(r, OV, 6)
 
 
@@ -62,16 +62,16 @@ def place_body_columns(r, i):
 
     Reads Q; writes ROTATION, FROM_PARENT, COLUMNS, ORIGIN, POSITION, J.
     """
-    return store_jacobian_columns(r, i, ra.place_body_relative(r, i))
+    return store_jacobian_columns(r, i, wa.place_body_relative(r, i))
 
 
 @kernel
 def store_placed_columns(r, i):
-    """Place the columns of joint i, whose body has been placed in the root frame.
+    """Place the columns of joint i, whose body has been placed in world axes.
 
     Reads COLUMNS, INERTIA; writes FROM_PARENT, ORIGIN, POSITION, J.
     """
-    ra.make_relative(r, i)
+    wa.make_relative(r, i)
     return store_jacobian_columns(r, i, inertia(r, INERTIA, i))
 
 
@@ -85,9 +85,9 @@ def store_jacobian_columns(r, i, Y):
 
     Reads COLUMNS, POSITION; writes J.
     """
-    p = ra.position(r, i)
+    p = wa.position(r, i)
     for c in range(ncolumns(r, i)):
-        set_column(r, J, i, c, motion_moved(scale(-1.0, p), ra.subspace_column(r, i, c)))
+        set_column(r, J, i, c, motion_moved(scale(-1.0, p), wa.subspace_column(r, i, c)))
     Y = inertia_moved(p, Y)
     return Inertia(lift(Y.mass, p[0]), Y.first_moment, Y.rotational)
 
@@ -163,13 +163,13 @@ def store_body(r, i, acceleration, Y):
 def subtract_external_force(r, i):
     """Subtract the external force on the body of joint i from the force on its subtree.
 
-        f = f - X* R f_ext                  R: rotation from body to root axes
+        f = f - X* R f_ext                  R: rotation from body to world axes
 
     Reads F_EXT, ROTATION, POSITION; writes COMPOSITE_FORCE.
     """
     if has_input(r, F_EXT):
-        R = rotation(r, ra.ROTATION, i)
-        pushed = force_moved(ra.position(r, i), force_rotated(R, external_force(r, i)))
+        R = rotation(r, wa.ROTATION, i)
+        pushed = force_moved(wa.position(r, i), force_rotated(R, external_force(r, i)))
         set_force(r, COMPOSITE_FORCE, i, force_sub(force(r, COMPOSITE_FORCE, i), pushed))
 
 
@@ -177,13 +177,13 @@ def subtract_external_force(r, i):
 def outward_pass(r, bodies_placed):
     """Compute columns, velocities, accelerations and bodies, in an outward pass.
 
-    With ``bodies_placed``, the bodies have been placed in the root frame; see
+    With ``bodies_placed``, the bodies have been placed in world axes; see
     ``store_placed_columns``. For a single state, dAdq is stored as well.
 
     Reads Q, V, A, F_EXT; writes OV, OA_GF, J, DJ, PSID, PSIDD, DADQ, DADV; calls
     outward_pass_from_universe.
     """
-    ra.set_universe_acceleration(r, OA_GF)
+    wa.set_universe_acceleration(r, OA_GF)
     outward_pass_from_universe(r, bodies_placed, not is_batch(r))
 
 

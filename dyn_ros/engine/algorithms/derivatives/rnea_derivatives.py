@@ -3,12 +3,12 @@
 """Derivatives of inverse dynamics with respect to configuration, velocity and acceleration.
 
 Singh, Russell and Wensing, "Efficient analytical derivatives of rigid-body dynamics using spatial
-vector algebra" (2022), based on Carpentier and Mansard (2018). Expressed in the root frame, about
-the first joint's origin, which preserves accuracy far from the root; public results are finally
-shifted to the world's origin. A column of a joint's motion subspace S has the rates psid = v x S
-and psidd = a x S + v x psid, with v and a of the parent joint, and dAdv = dS/dt + psid. The subtree
-enters through its composite inertia Y, Coriolis inertia B and force f. Each column is combined with
-the columns of its joint and of its ancestors:
+vector algebra" (2022), based on Carpentier and Mansard (2018). Expressed in world axes, about the
+first joint's origin, which preserves accuracy far from the origin of the world; public results are
+finally shifted to the world's origin. A column of a joint's motion subspace S has the rates
+psid = v x S and psidd = a x S + v x psid, with v and a of the parent joint, and
+dAdv = dS/dt + psid. The subtree enters through its composite inertia Y, Coriolis inertia B and
+force f. Each column is combined with the columns of its joint and of its ancestors:
 
     dtau_i/dq_j = S_i (B psid_j + Y psidd_j)                j is an ancestor of i, or i itself
     dtau_j/dq_i = S_j (B psid_i + Y psidd_i + S_i x* f)     j is an ancestor of i
@@ -24,7 +24,7 @@ from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..dynamics.crba import M
 from ..dynamics.rnea import TAU
-from ..kinematics import root_axes as ra
+from ..kinematics import world_axes as wa
 from ..kinematics.jacobians import DJ, J
 from ..kinematics.kinematics import OA_GF, OV
 from . import rnea_columns as rc
@@ -159,7 +159,7 @@ def shift_motions_to_world(r, field, count):
     """
     if is_batch(r):
         return
-    o = scale(-1.0, vector(r, ra.ORIGIN, 0))
+    o = scale(-1.0, vector(r, wa.ORIGIN, 0))
     for k in range(count):
         set_motion(r, field, k, motion_moved(o, motion(r, field, k)))
 
@@ -172,7 +172,7 @@ def shift_forces_to_world(r, field, count):
     """
     if is_batch(r):
         return
-    o = vector(r, ra.ORIGIN, 0)
+    o = vector(r, wa.ORIGIN, 0)
     for k in range(count):
         set_force(r, field, k, force_moved(o, force(r, field, k)))
 
@@ -269,7 +269,7 @@ def static_derivatives(r, field):
     inward_pass_at_rest, place_body_columns, subtract_external_force.
     """
     rc.place_universe_for_columns(r)
-    ra.set_universe_acceleration(r, OA_GF)
+    wa.set_universe_acceleration(r, OA_GF)
     oa = motion(r, OA_GF, 0)
     for i in range(1, njoints(r) + 1):
         Y = rc.place_body_columns(r, i)

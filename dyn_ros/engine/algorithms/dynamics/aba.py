@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forward dynamics by the articulated-body algorithm.
 
-Featherstone (2008), table 7.1, expressed in root axes, about each joint's own origin. The columns
+Featherstone (2008), table 7.1, expressed in world axes, about each joint's own origin. The columns
 of a joint with several degrees of freedom are eliminated one by one. X is the shift from a joint's
 origin to its parent's: X m and X* f are motions and forces about the parent's origin. With all
 joints of the subtree locked, the inertia is the composite rigid body's.
@@ -15,7 +15,7 @@ from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
 from ...model.model import Model
-from ..kinematics import root_axes as ra
+from ..kinematics import world_axes as wa
 from .cholesky import MIN_RELIABLE_PIVOT, factor_inertia_matrix, multiply_by_inverse
 from .crba import INERTIA, crba_kernel
 from .rnea import NLE, external_force, nonlinear_effects_kernel
@@ -48,16 +48,16 @@ def outward_velocities(r):
     Reads Q, V, F_EXT; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, INERTIA,
     BIAS_ACCELERATION, BIAS_FORCE.
     """
-    ra.place_universe_at_rest(r)
+    wa.place_universe_at_rest(r)
     clear_entries(r, BIAS_FORCE, 6)
     for i in range(1, njoints(r) + 1):
-        Y = ra.place_body(r, i)
-        v = ra.body_velocity(r, i)
+        Y = wa.place_body(r, i)
+        v = wa.body_velocity(r, i)
         pA = force_cross(v, inertia_times(Y, v))
         if has_input(r, F_EXT):
-            R = rotation(r, ra.ROTATION, i)
+            R = rotation(r, wa.ROTATION, i)
             pA = force_sub(pA, force_rotated(R, external_force(r, i)))
-        set_motion(r, BIAS_ACCELERATION, i, ra.bias_acceleration(r, i, v))
+        set_motion(r, BIAS_ACCELERATION, i, wa.bias_acceleration(r, i, v))
         set_inertia(r, INERTIA, i, Y)
         set_force(r, BIAS_FORCE, i, pA)
 
@@ -69,18 +69,18 @@ def articulated_column(r, i, c, Y):
     Reads COLUMNS, LOCKED_MASS, LOCKED_INERTIA_ESTIMATE.
     """
     if kind(r, i) == REVOLUTE:
-        u = ra.root_axis(r, i)
+        u = wa.world_axis(r, i)
         return (
             Force(rotate(Y.cross, u), symmetric_times(Y.angular, u)),
             entry(r, LOCKED_INERTIA_ESTIMATE, i),
         )
     if kind(r, i) == PRISMATIC:
-        u = ra.root_axis(r, i)
+        u = wa.world_axis(r, i)
         return (
             Force(symmetric_times(Y.linear, u), rotate_inverse(Y.cross, u)),
             entry(r, LOCKED_MASS, i),
         )
-    S = motion(r, ra.COLUMNS, idx_column(r, i) + c)
+    S = motion(r, wa.COLUMNS, idx_column(r, i) + c)
     return (
         articulated_times(Y, S),
         dot(S.linear, S.linear) * entry(r, LOCKED_MASS, i)
@@ -118,7 +118,7 @@ def add_locked_to_parent(r, i):
 
     Reads FROM_PARENT; writes LOCKED_MASS, LOCKED_INERTIA_ESTIMATE.
     """
-    p, t = parent(r, i), ra.from_parent(r, i)
+    p, t = parent(r, i), wa.from_parent(r, i)
     mass = entry(r, LOCKED_MASS, i)
     estimate = entry(r, LOCKED_INERTIA_ESTIMATE, i) + 2.0 * dot(t, t) * mass
     if not is_last_child(r, i):
@@ -154,7 +154,7 @@ def eliminate_column(r, i, c, Y):
     """
     k = idx_v(r, i) + c
     U_k, estimate = articulated_column(r, i, c, Y)
-    d = ra.dot_column(r, i, c, U_k) + armature(r, k)
+    d = wa.dot_column(r, i, c, U_k) + armature(r, k)
     if not all_above(d, MIN_RELIABLE_PIVOT * estimate):
         report_small_pivot(r, k)
     d = 1.0 / d
@@ -171,7 +171,7 @@ def add_articulated_to_parent(r, i, Y):
     """
     p = parent(r, i)
     add_locked_to_parent(r, i)
-    Y = articulated_moved(ra.from_parent(r, i), Y)
+    Y = articulated_moved(wa.from_parent(r, i), Y)
     if not is_last_child(r, i):
         Y = articulated_add(Y, articulated_inertia(r, CHILDREN, p))
     set_articulated_inertia(r, CHILDREN, p, Y)
@@ -207,7 +207,7 @@ def eliminate_bias_force(r, i):
     pA = force(r, BIAS_FORCE, i)
     for c in range(ncolumns(r, i) - 1, -1, -1):
         k = idx_v(r, i) + c
-        u = entry(r, TAU_IN, k) - ra.dot_column(r, i, c, pA)
+        u = entry(r, TAU_IN, k) - wa.dot_column(r, i, c, pA)
         set_entry(r, BIAS_TORQUE, k, u)
         pA = force_add(
             pA,
@@ -240,7 +240,7 @@ def inward_pass(r):
         f = articulated_times(Y, motion(r, BIAS_ACCELERATION, i))
         if parent(r, i) > 0:
             add_articulated_to_parent(r, i, Y)
-        f = force_moved(ra.from_parent(r, i), force_add(eliminate_bias_force(r, i), f))
+        f = force_moved(wa.from_parent(r, i), force_add(eliminate_bias_force(r, i), f))
         add_to_force(r, BIAS_FORCE, parent(r, i), f)
 
 
@@ -257,14 +257,14 @@ def outward_accelerations(r):
     """
     for i in range(1, njoints(r) + 1):
         a = motion_add(
-            motion_moved(ra.from_parent(r, i), motion(r, LINK_ACCELERATION, parent(r, i))),
+            motion_moved(wa.from_parent(r, i), motion(r, LINK_ACCELERATION, parent(r, i))),
             motion(r, BIAS_ACCELERATION, i),
         )
         for c in range(ncolumns(r, i)):
             k = idx_v(r, i) + c
             x = entry(r, DINV, k) * (entry(r, BIAS_TORQUE, k) - power(force(r, U, k), a))
             set_entry(r, DDQ, k, x)
-            a = ra.add_column(r, i, c, a, x)
+            a = wa.add_column(r, i, c, a, x)
         set_motion(r, LINK_ACCELERATION, i, a)
 
 
@@ -296,7 +296,7 @@ def aba_kernel(r):
     """
     outward_velocities(r)
     inward_pass(r)
-    ra.set_universe_acceleration(r, LINK_ACCELERATION)
+    wa.set_universe_acceleration(r, LINK_ACCELERATION)
     outward_accelerations(r)
 
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Articulated-body inertias of the subtrees of all joints.
 
-Featherstone (2008), table 7.1, expressed in the root frame, each about its own joint's origin. If
+Featherstone (2008), table 7.1, expressed in world axes, each about its own joint's origin. If
 there are mimic joints, the subtree of each joint is treated on its own: with its composite
 inertia Y, the inertia matrix H of its descendants, and the forces F on its body that hold it while
 these joints accelerate, it is Y - F H^-1 F' (section 7.2).
@@ -15,7 +15,7 @@ from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
 from ...model.model import Model
-from ..kinematics import root_axes as ra
+from ..kinematics import world_axes as wa
 from .aba import add_articulated_to_parent, eliminate_column, finish_articulated_inertia
 from .cholesky import MIN_RELIABLE_PIVOT
 from .crba import (
@@ -55,9 +55,9 @@ def store_articulated_inertia(r, i, Y):
 
     Reads ROTATION, ORIGIN, POSITION; writes YABA, OYABA.
     """
-    R = rotation(r, ra.ROTATION, i)
+    R = rotation(r, wa.ROTATION, i)
     set_articulated_matrix(r, YABA, i, articulated_rotated(transposed(R), Y))
-    set_articulated_matrix(r, OYABA, i, articulated_moved(ra.from_root(r, i), Y))
+    set_articulated_matrix(r, OYABA, i, articulated_moved(wa.from_world_origin(r, i), Y))
 
 
 @kernel
@@ -101,7 +101,7 @@ def add_descendant_column(r, i, j, c):
     DESCENDANT_BOUND.
     """
     H = matrix(r, DESCENDANT_INERTIA)
-    k, Y, S = idx_v(r, j) + c, composite_inertia(r, j), ra.subspace_column(r, j, c)
+    k, Y, S = idx_v(r, j) + c, composite_inertia(r, j), wa.subspace_column(r, j, c)
     F = composite_column(r, j, c, Y)
     add_to_entry(
         r,
@@ -111,15 +111,15 @@ def add_descendant_column(r, i, j, c):
         + dot(S.angular, S.angular) * symmetric_norm_bound(Y.rotational),
     )
     for d in range(ncolumns(r, j)):
-        add_to_element(r, H, idx_v(r, j) + d, k, ra.dot_column(r, j, d, F))
-    F = force_moved(ra.from_parent(r, j), F)
+        add_to_element(r, H, idx_v(r, j) + d, k, wa.dot_column(r, j, d, F))
+    F = force_moved(wa.from_parent(r, j), F)
     p = parent(r, j)
     while p != i:
         for d in range(ncolumns(r, p)):
-            x = ra.dot_column(r, p, d, F)
+            x = wa.dot_column(r, p, d, F)
             add_to_element(r, H, idx_v(r, p) + d, k, x)
             add_to_element(r, H, k, idx_v(r, p) + d, x)
-        F = force_moved(ra.from_parent(r, p), F)
+        F = force_moved(wa.from_parent(r, p), F)
         p = parent(r, p)
     add_to_force(r, DESCENDANT_FORCES, k, F)
 

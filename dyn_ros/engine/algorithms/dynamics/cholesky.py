@@ -14,7 +14,7 @@ from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
 from ...model.model import Model
-from ..kinematics.root_axes import subspace_column
+from ..kinematics.world_axes import subspace_column
 from .crba import INERTIA, M, crba_kernel
 
 L = field("_l", ("nv", "nv"))  # L below the diagonal, D on it

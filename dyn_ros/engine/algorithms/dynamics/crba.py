@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Joint-space inertia matrix by the composite-rigid-body algorithm, and composite inertias.
 
-The composite inertias of the subtrees of all joints, with the joints locked, are expressed in the
-root frame, each about its own joint's origin (root_axes.py). The rate of a rigid body's inertia has
-the form of an inertia without mass, whose first moment is the linear momentum; rates are therefore
+The composite inertias of the subtrees of all joints, with the joints locked, are expressed in world
+axes, each about its own joint's origin (world_axes.py). The rate of a rigid body's inertia has the
+form of an inertia without mass, whose first moment is the linear momentum; rates are therefore
 transformed and summed like inertias. X is the shift from a joint's origin to its parent's: X m and
 X* f are motions and forces about the parent's origin, and X* Y X^-1 is an inertia about it.
 """
@@ -16,7 +16,7 @@ from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
 from ...model.model import Model
-from ..kinematics import root_axes as ra
+from ..kinematics import world_axes as wa
 
 M = field("M", ("nv", "nv"), "Joint-space inertia matrix, full [kg m2, kg m, kg].", sparse=True)
 # The inertia of each body and its rate; after sum_over_subtrees or store_inertia_matrix, the
@@ -56,12 +56,12 @@ def composite_column(r, i, c, Y):
     Reads COLUMNS.
     """
     if kind(r, i) == REVOLUTE:
-        u = ra.root_axis(r, i)
+        u = wa.world_axis(r, i)
         return Force(cross(u, Y.first_moment), symmetric_times(Y.rotational, u))
     if kind(r, i) == PRISMATIC:
-        u = ra.root_axis(r, i)
+        u = wa.world_axis(r, i)
         return Force(scale(Y.mass, u), cross(Y.first_moment, u))
-    return inertia_times(Y, motion(r, ra.COLUMNS, idx_column(r, i) + c))
+    return inertia_times(Y, motion(r, wa.COLUMNS, idx_column(r, i) + c))
 
 
 @kernel
@@ -73,7 +73,7 @@ def add_moved_inertia_to_parent(r, field, i):
     Reads FROM_PARENT; writes field.
     """
     Y = inertia(r, field, i)
-    add_to_inertia(r, field, parent(r, i), inertia_moved(ra.from_parent(r, i), Y))
+    add_to_inertia(r, field, parent(r, i), inertia_moved(wa.from_parent(r, i), Y))
     return Y
 
 
@@ -98,13 +98,13 @@ def store_inertia_matrix(r):
             k = idx_v(r, i) + c
             F = composite_column(r, i, c, Y)
             for d in range(ncolumns(r, i)):
-                accumulate_element(r, H, idx_v(r, i) + d, k, ra.dot_column(r, i, d, F))
+                accumulate_element(r, H, idx_v(r, i) + d, k, wa.dot_column(r, i, d, F))
             j = i
             while parent(r, j) > 0:
-                F = force_moved(ra.from_parent(r, j), F)
+                F = force_moved(wa.from_parent(r, j), F)
                 j = parent(r, j)
                 for d in range(ncolumns(r, j)):
-                    x = ra.dot_column(r, j, d, F)
+                    x = wa.dot_column(r, j, d, F)
                     accumulate_element(r, H, idx_v(r, j) + d, k, x)
                     accumulate_element(r, H, k, idx_v(r, j) + d, x)
     for k in range(nv(r)):
@@ -113,13 +113,13 @@ def store_inertia_matrix(r):
 
 @kernel
 def place_bodies(r):
-    """Compute the placements of all bodies and their inertias in the root frame, R Y R'.
+    """Compute the placements of all bodies and their inertias in world axes, R Y R'.
 
     Reads Q; writes ROTATION, FROM_PARENT, COLUMNS, INERTIA.
     """
-    ra.place_universe(r)
+    wa.place_universe(r)
     for i in range(1, njoints(r) + 1):
-        set_inertia(r, INERTIA, i, ra.place_body(r, i))
+        set_inertia(r, INERTIA, i, wa.place_body(r, i))
 
 
 @kernel
@@ -189,9 +189,9 @@ def place_bodies_relative(r):
     Reads Q; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, BODY_ACCELERATION, ORIGIN,
     POSITION, INERTIA.
     """
-    ra.place_universe_relative(r)
+    wa.place_universe_relative(r)
     for i in range(1, njoints(r) + 1):
-        set_inertia(r, INERTIA, i, ra.place_body_relative(r, i))
+        set_inertia(r, INERTIA, i, wa.place_body_relative(r, i))
 
 
 @kernel
@@ -205,7 +205,7 @@ def compute_inertia_rates(r):
     """
     for i in range(1, njoints(r) + 1):
         Y = inertia(r, INERTIA, i)
-        set_inertia(r, INERTIA_RATE, i, inertia_rate(Y, ra.body_velocity(r, i)))
+        set_inertia(r, INERTIA_RATE, i, inertia_rate(Y, wa.body_velocity(r, i)))
 
 
 @kernel
@@ -256,9 +256,9 @@ def store_composite(r, i, Y, local_field, world_field):
 
     Reads ROTATION, ORIGIN, POSITION; writes local_field, world_field.
     """
-    R = rotation(r, ra.ROTATION, i)
+    R = rotation(r, wa.ROTATION, i)
     set_spatial_inertia(r, local_field, i, inertia_rotated(transposed(R), Y))
-    set_spatial_inertia(r, world_field, i, inertia_moved(ra.from_root(r, i), Y))
+    set_spatial_inertia(r, world_field, i, inertia_moved(wa.from_world_origin(r, i), Y))
 
 
 @kernel

@@ -15,7 +15,7 @@ from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
 from ...model.model import Model
-from ..kinematics import root_axes as ra
+from ..kinematics import world_axes as wa
 from .aba import DINV, U, eliminate_joints
 from .cholesky import factor_inertia_matrix, pivot, solve_inward
 from .crba import crba_kernel, place_bodies_relative
@@ -43,14 +43,14 @@ def scale_columns(r):
     Reads FROM_PARENT, COLUMNS, U, DINV; writes POSITION, SCALED_S, SCALED_U, SQRT_DINV.
     """
     for i in range(1, njoints(r) + 1):
-        p = sub(ra.from_parent(r, i), ra.from_parent(r, 1))
+        p = sub(wa.from_parent(r, i), wa.from_parent(r, 1))
         if parent(r, i) > 0:
-            p = add(ra.from_parent(r, i), ra.position(r, parent(r, i)))
-        set_vector(r, ra.POSITION, i, p)
+            p = add(wa.from_parent(r, i), wa.position(r, parent(r, i)))
+        set_vector(r, wa.POSITION, i, p)
         for c in range(ncolumns(r, i)):
             k = idx_v(r, i) + c
             s = sqrt(entry(r, DINV, k))
-            S = motion_moved(scale(-1.0, p), ra.subspace_column(r, i, c))
+            S = motion_moved(scale(-1.0, p), wa.subspace_column(r, i, c))
             U_k = force_moved(p, force(r, U, k))
             set_motion(r, SCALED_S, k, motion_scale(s, S))
             set_force(r, SCALED_U, k, force_scale(s, U_k))

@@ -228,7 +228,7 @@ def kinetic_energy(
     also_writes=(LIMI, OMI),
 )
 def potential_energy(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Scalar:
-    """Compute the potential energy -m gravity . com, which is zero if com is at the root's origin.
+    """Compute the potential energy -m gravity . com, which is zero if com is at the world's origin.
 
     O(n). The link of a fixed base is excluded.
 

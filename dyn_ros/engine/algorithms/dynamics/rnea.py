@@ -13,7 +13,7 @@ from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
 from ...model.model import Model
-from ..kinematics.root_axes import set_universe_acceleration
+from ..kinematics.world_axes import set_universe_acceleration
 
 TAU = field("tau", ("nv",), "Joint torques and forces [N m, N].")
 NLE = field("nle", ("nv",), "Coriolis, centrifugal and gravity torques [N m, N].")

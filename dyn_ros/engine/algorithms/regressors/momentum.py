@@ -13,7 +13,7 @@ from ...call.data import Data
 from ...kernel.types import Array, ArrayLike
 from ...kernel.vocabulary import *
 from ...model.model import Model
-from ..kinematics import root_axes as ra
+from ..kinematics import world_axes as wa
 from .torque import motion_in_body_axes, symmetric_product
 
 MOMENTUM_REGRESSOR = field(
@@ -68,24 +68,24 @@ def store_regressors(r, with_rate):
         clear_sparse(r, MOMENTUM_OBSERVER_REGRESSOR)
     A = matrix_of_width(r, MOMENTUM_REGRESSOR, 10 * njoints(r))
     A_rate = matrix_of_width(r, MOMENTUM_OBSERVER_REGRESSOR, 10 * njoints(r))
-    ra.place_universe_at_rest(r)
+    wa.place_universe_at_rest(r)
     for i in range(1, njoints(r) + 1):
-        ra.place_body(r, i)
-        R = rotation(r, ra.ROTATION, i)
-        v = motion_in_body_axes(R, ra.body_velocity(r, i))
+        wa.place_body(r, i)
+        R = rotation(r, wa.ROTATION, i)
+        v = motion_in_body_axes(R, wa.body_velocity(r, i))
         g = rotate_inverse(R, gravity(r))
         p, j = zero3(R[0]), i  # p: vector from joint j to joint i
         while j > 0:
-            v_j = motion(r, ra.BODY_VELOCITY, j)
+            v_j = motion(r, wa.BODY_VELOCITY, j)
             for c in range(ncolumns(r, j)):
-                S = ra.subspace_column(r, j, c)
+                S = wa.subspace_column(r, j, c)
                 s = motion_in_body_axes(R, motion_moved(p, S))
                 k, n = idx_v(r, j) + c, 10 * (i - 1)
                 accumulate_inertia(r, A, k, n, momentum_derivatives(v, s))
                 if with_rate:
                     ds = motion_in_body_axes(R, motion_moved(p, motion_cross(v_j, S)))
                     accumulate_inertia(r, A_rate, k, n, observer_derivatives(v, s, ds, g))
-            p = add(p, ra.from_parent(r, j))
+            p = add(p, wa.from_parent(r, j))
             j = parent(r, j)
 
 

@@ -24,7 +24,7 @@ from ...kernel.types import Array, ArrayLike
 from ...kernel.validation import require_bool
 from ...kernel.vocabulary import *
 from ...model.model import Model
-from ..kinematics import root_axes as ra
+from ..kinematics import world_axes as wa
 
 JOINT_TORQUE_REGRESSOR = field(
     "joint_torque_regressor",
@@ -92,8 +92,8 @@ def place_universe_with_gravity(r):
 
     Writes ROTATION, BODY_VELOCITY, BODY_ACCELERATION.
     """
-    ra.place_universe_at_rest(r)
-    ra.set_universe_acceleration(r, ra.BODY_ACCELERATION)
+    wa.place_universe_at_rest(r)
+    wa.set_universe_acceleration(r, wa.BODY_ACCELERATION)
 
 
 @kernel
@@ -102,11 +102,11 @@ def motion_of_body(r, i):
 
     Reads Q, V, A; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, BODY_ACCELERATION.
     """
-    ra.place_body(r, i)
-    v = ra.body_velocity(r, i)
-    a = ra.body_acceleration(r, i, v)
+    wa.place_body(r, i)
+    v = wa.body_velocity(r, i)
+    a = wa.body_acceleration(r, i, v)
     point = Motion(add(a.linear, cross(v.angular, v.linear)), a.angular)
-    R = rotation(r, ra.ROTATION, i)
+    R = rotation(r, wa.ROTATION, i)
     return rotate_inverse(R, v.angular), motion_in_body_axes(R, point)
 
 
@@ -120,15 +120,15 @@ def parameter_columns(r, i, regressor):
     regressor.
     """
     w, a = motion_of_body(r, i)
-    R = rotation(r, ra.ROTATION, i)
+    R = rotation(r, wa.ROTATION, i)
     p, j = zero3(w[0]), i  # p: vector from joint j to joint i
     while j > 0:
         for c in range(ncolumns(r, j)):
-            s = motion_in_body_axes(R, motion_moved(p, ra.subspace_column(r, j, c)))
+            s = motion_in_body_axes(R, motion_moved(p, wa.subspace_column(r, j, c)))
             accumulate_inertia(
                 r, regressor, idx_v(r, j) + c, 10 * (i - 1), power_derivatives(w, a, s)
             )
-        p = add(p, ra.from_parent(r, j))
+        p = add(p, wa.from_parent(r, j))
         j = parent(r, j)
 
 
@@ -165,8 +165,8 @@ def joint_torque_regressor_product_kernel(r):
     for i in range(1, njoints(r) + 1):
         w, a = motion_of_body(r, i)
         s = motion_in_body_axes(
-            rotation(r, ra.ROTATION, i),
-            ra.store_velocity(r, i, TORQUE_WEIGHTED_COLUMNS, TAU_IN),
+            rotation(r, wa.ROTATION, i),
+            wa.store_velocity(r, i, TORQUE_WEIGHTED_COLUMNS, TAU_IN),
         )
         set_inertia(r, JOINT_TORQUE_REGRESSOR_PRODUCT, i - 1, power_derivatives(w, a, s))
 

@@ -60,7 +60,7 @@ def solve(pair, given, **options):
 
 
 def classical(pair, q, v, ddq, frame):
-    """A frame's classical acceleration by Pinocchio, in the root's axes, and its rotation."""
+    """A frame's classical acceleration by Pinocchio, in the world's axes, and its rotation."""
     number = pair.model.frame_index(frame) + 1
     pinocchio.forwardKinematics(pair.pin, pair.pin_data, pair.to_pin_q(q), pair.G @ v, pair.G @ ddq)
     pinocchio.updateFramePlacements(pair.pin, pair.pin_data)
@@ -76,7 +76,7 @@ def along(R, direction):
 
 
 def assert_met(pair, given, found, turn):
-    """turn(k, rotation of frame k) brings direction k to the root's axes."""
+    """turn(k, rotation of frame k) brings direction k to the world's axes."""
     wanted = given.get("accelerations")
     for k, frame in enumerate(given["frame"]):
         a, R = classical(pair, given["q"], given["v"], found.ddq, frame)

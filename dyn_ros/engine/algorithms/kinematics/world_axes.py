@@ -1,17 +1,19 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Bodies expressed in the root frame, each about its own joint's origin.
+"""Bodies expressed in the axes of the world, each about its own joint's origin.
 
 In these coordinates, inertias, forces and motions are shifted between joints but not rotated, and
-unlike in a common frame, accuracy is preserved for bodies far from the root. They are used by
-crba, aba, and all functions for centers of mass. The latter use the first joint's origin instead
-of the root's, so that a distant base does not cost accuracy either. X is the shift from a joint's
-origin to its parent's: X^-1 v_p is the parent's velocity about the joint's origin.
+unlike about a common origin, accuracy is preserved for bodies far from it. They are used by crba,
+aba, the Vereshchagin solver, contacts and the regressors of torque and momentum. Centers of mass,
+momenta of the whole robot, all_terms, minverse, composite and articulated inertias use positions
+relative to the first joint's origin, so that a distant base does not cost accuracy either; so do
+derivatives, about this origin. X is the shift from a joint's origin to its parent's: X^-1 v_p is
+the parent's velocity about the joint's origin.
 """
 
 from ...kernel.vocabulary import *
 
-ROTATION = field("_rotation", ("rows", 9))  # rotates joint axes to root axes
+ROTATION = field("_rotation", ("rows", 9))  # rotates joint axes to world axes
 FROM_PARENT = field("_from_parent", ("rows", 3))  # vector from the parent's origin
 COLUMNS = field("_columns", ("ncolumns", 6))  # S; revolute and prismatic joints use 3 numbers
 BODY_VELOCITY = field("_body_velocity", ("rows", 6))
@@ -82,7 +84,7 @@ def set_axis(r, i, u):
 
 
 @kernel
-def root_axis(r, i):
+def world_axis(r, i):
     """Return the axis of a revolute or prismatic joint. Reads COLUMNS."""
     return vector(r, COLUMNS, 2 * idx_column(r, i))  # half of a column
 
@@ -91,10 +93,10 @@ def root_axis(r, i):
 def subspace_column(r, i, c):
     """Return S_c. Reads COLUMNS."""
     if kind(r, i) == REVOLUTE:
-        u = root_axis(r, i)
+        u = world_axis(r, i)
         return Motion(zero3(u[0]), u)
     if kind(r, i) == PRISMATIC:
-        u = root_axis(r, i)
+        u = world_axis(r, i)
         return Motion(u, zero3(u[0]))
     return motion(r, COLUMNS, idx_column(r, i) + c)
 
@@ -103,9 +105,9 @@ def subspace_column(r, i, c):
 def add_column(r, i, c, m, x):
     """Return m + x S_c. Reads COLUMNS."""
     if kind(r, i) == REVOLUTE:
-        return Motion(m.linear, add(m.angular, scale(x, root_axis(r, i))))
+        return Motion(m.linear, add(m.angular, scale(x, world_axis(r, i))))
     if kind(r, i) == PRISMATIC:
-        return Motion(add(m.linear, scale(x, root_axis(r, i))), m.angular)
+        return Motion(add(m.linear, scale(x, world_axis(r, i))), m.angular)
     return motion_add(m, motion_scale(x, motion(r, COLUMNS, idx_column(r, i) + c)))
 
 
@@ -113,10 +115,10 @@ def add_column(r, i, c, m, x):
 def cross_column(r, i, c, v, x):
     """Return v x (x S_c). Reads COLUMNS."""
     if kind(r, i) == REVOLUTE:
-        u = scale(x, root_axis(r, i))
+        u = scale(x, world_axis(r, i))
         return Motion(cross(v.linear, u), cross(v.angular, u))
     if kind(r, i) == PRISMATIC:
-        return Motion(cross(v.angular, scale(x, root_axis(r, i))), zero3(x))
+        return Motion(cross(v.angular, scale(x, world_axis(r, i))), zero3(x))
     return motion_cross(v, motion_scale(x, motion(r, COLUMNS, idx_column(r, i) + c)))
 
 
@@ -124,9 +126,9 @@ def cross_column(r, i, c, v, x):
 def dot_column(r, i, c, f):
     """Return S_c . f. Reads COLUMNS."""
     if kind(r, i) == REVOLUTE:
-        return dot(root_axis(r, i), f.angular)
+        return dot(world_axis(r, i), f.angular)
     if kind(r, i) == PRISMATIC:
-        return dot(root_axis(r, i), f.linear)
+        return dot(world_axis(r, i), f.linear)
     return power(f, motion(r, COLUMNS, idx_column(r, i) + c))
 
 
@@ -166,7 +168,7 @@ def bias_acceleration(r, i, v):
 
 @kernel
 def body_acceleration(r, i, v):
-    """Store and return the spatial acceleration of joint i, without gravity; v is its velocity.
+    """Store and return the spatial acceleration of joint i with velocity v.
 
         a = X^-1 a_p + v x (S qd) + S qdd
 
@@ -226,6 +228,6 @@ def position(r, i):
 
 
 @kernel
-def from_root(r, i):
-    """Return the vector from the root's origin to the origin of joint i. Reads ORIGIN, POSITION."""
+def from_world_origin(r, i):
+    """Return the vector from the world's origin to that of joint i. Reads ORIGIN, POSITION."""
     return add(vector(r, ORIGIN, 0), position(r, i))
