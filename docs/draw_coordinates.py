@@ -16,7 +16,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 FIGURE = Path(__file__).parent / "images" / "coordinates.svg"
-ROOT = np.array([-0.9, -0.55])
+WORLD = np.array([-0.9, -0.55])
 JOINTS = np.array([[0.0, 0.0], [0.75, 0.62], [1.75, 0.5]])
 TIP = np.array([2.45, 0.95])
 ANGLES = [40.0, -7.0, 33.0]  # of the joint frames, degrees
@@ -24,8 +24,8 @@ AXIS_LENGTH = 0.34
 GRAY, LINK, X_AXIS, Y_AXIS, OFFSET = "#8a8f98", "#c9ced6", "#d0412f", "#2f8f3e", "#2460b8"
 PANELS = (
     ("Body frames", "rnea, forward kinematics, momentum terms"),
-    ("Root axes, about each joint", "crba, aba, torque regressor"),
-    ("Root axes, relative to the first joint", "centers of mass, all_terms, minverse"),
+    ("World axes, about each joint", "crba, aba, torque regressor"),
+    ("World axes, relative to the first joint", "centers of mass, all_terms, minverse"),
     ("Fixed axes at the first joint", "derivatives, Coriolis matrix"),
 )
 
@@ -60,12 +60,12 @@ def draw_offset(axes: Axes, start: NDArray[np.float64], end: NDArray[np.float64]
 
 
 def draw_arm(axes: Axes, title: str, users: str) -> None:
-    """Draw an arm with three joints, and its root."""
+    """Draw an arm with three joints, and the frame of the world."""
     points = np.vstack([JOINTS, TIP])
     axes.plot(*points.T, color=LINK, linewidth=9, solid_capstyle="round", zorder=0)
     axes.plot(*JOINTS.T, "o", color="white", markeredgecolor=GRAY, markersize=8, zorder=1)
-    draw_frame(axes, ROOT, 0.0, color=False)
-    axes.text(*(ROOT + [0.02, -0.18]), "root", color=GRAY, fontsize=9, ha="center")
+    draw_frame(axes, WORLD, 0.0, color=False)
+    axes.text(*(WORLD + [0.02, -0.18]), "world", color=GRAY, fontsize=9, ha="center")
     axes.set_title(title, fontsize=11, loc="left", pad=14)
     axes.text(0.0, 1.02, users, transform=axes.transAxes, color=GRAY, fontsize=9)
     axes.set_aspect("equal")
@@ -80,13 +80,13 @@ def main() -> None:
     figure, panels = plt.subplots(2, 2, figsize=(9.2, 6.0))
     for axes, (title, users) in zip(panels.flat, PANELS):
         draw_arm(axes, title, users)
-    body, root, relative, fixed = panels.flat
+    body, about, relative, fixed = panels.flat
     for joint, angle in zip(JOINTS, ANGLES):
         draw_frame(body, joint, angle)
-        draw_frame(root, joint, 0.0)
+        draw_frame(about, joint, 0.0)
         draw_frame(relative, joint, 0.0)
-    for start, end in zip([ROOT, *JOINTS], JOINTS):
-        draw_offset(root, start, end)
+    for start, end in zip([WORLD, *JOINTS], JOINTS):
+        draw_offset(about, start, end)
     for joint in JOINTS[1:]:
         draw_offset(relative, JOINTS[0], joint)
     draw_frame(fixed, JOINTS[0], 0.0)
