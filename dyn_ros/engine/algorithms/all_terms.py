@@ -172,7 +172,7 @@ def store_nonlinear_effects(r):
     """
     for k in range(nv(r)):
         set_entry(r, NLE, k, entry(r, G, k))
-    clear_entries(r, FORCES, 6)
+    clear_force(r, FORCES, 0)
     for i in range(njoints(r), 0, -1):
         f = force(r, FORCES, i)
         for c in range(ncolumns(r, i)):

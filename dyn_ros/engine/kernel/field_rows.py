@@ -130,6 +130,12 @@ def set_vector(r, field, i, x):
 
 
 @kernel
+def clear_vector(r, field, i):
+    """Set row i, three numbers, to zero."""
+    clear_row(r, field, i, 3)
+
+
+@kernel
 def add_to_vector(r, field, i, x):
     """Add three numbers to row i."""
     k = offset(r, field) + 3 * i
@@ -149,6 +155,14 @@ def set_rotation(r, field, i, R):
 
 
 @kernel
+def set_identity_rotation(r, field, i):
+    """Set row i to the 3 x 3 identity matrix."""
+    clear_row(r, field, i, 9)
+    for k in range(3):
+        set_entry(r, field, 9 * i + 4 * k, 1.0)
+
+
+@kernel
 def motion(r, field, i):
     """Return row i, a motion."""
     return load_motion(r.work, offset(r, field) + 6 * i)
@@ -158,6 +172,12 @@ def motion(r, field, i):
 def set_motion(r, field, i, m):
     """Set row i to a motion."""
     store_spatial(r.work, offset(r, field) + 6 * i, m)
+
+
+@kernel
+def clear_motion(r, field, i):
+    """Set row i, a motion, to zero."""
+    clear_row(r, field, i, 6)
 
 
 @kernel
@@ -177,6 +197,12 @@ def force(r, field, i):
 def set_force(r, field, i, f):
     """Set row i to a force."""
     store_spatial(r.work, offset(r, field) + 6 * i, f)
+
+
+@kernel
+def clear_force(r, field, i):
+    """Set row i, a force, to zero."""
+    clear_row(r, field, i, 6)
 
 
 @kernel
@@ -219,6 +245,12 @@ def set_inertia(r, field, i, Y):
 
 
 @kernel
+def clear_inertia(r, field, i):
+    """Set row i, the inertia of a rigid body, to zero."""
+    clear_row(r, field, i, 10)
+
+
+@kernel
 def add_to_inertia(r, field, i, Y):
     """Add the inertia of a rigid body to row i."""
     k = offset(r, field) + 10 * i
@@ -250,6 +282,12 @@ def set_coriolis(r, field, i, B):
 
 
 @kernel
+def clear_coriolis(r, field, i):
+    """Set row i, a Coriolis inertia, to zero."""
+    clear_row(r, field, i, 12)
+
+
+@kernel
 def add_to_coriolis(r, field, i, B):
     """Add a Coriolis inertia to row i."""
     k = offset(r, field) + 12 * i
@@ -275,6 +313,18 @@ def force_column(r, field, i, c):
 def set_column(r, field, i, c, m):
     """Set column c of joint i to a motion or a force."""
     set_motion(r, field, idx_column(r, i) + c, m)
+
+
+@kernel
+def column_axis(r, field, i):
+    """Return the axis of joint i of one degree of freedom: the first half of its column."""
+    return vector(r, field, 2 * idx_column(r, i))
+
+
+@kernel
+def set_column_axis(r, field, i, u):
+    """Set the axis of joint i of one degree of freedom: the first half of its column."""
+    set_vector(r, field, 2 * idx_column(r, i), u)
 
 
 # --- matrices

@@ -119,10 +119,16 @@ from .field_rows import add_to_inertia as add_to_inertia
 from .field_rows import add_to_motion as add_to_motion
 from .field_rows import add_to_vector as add_to_vector
 from .field_rows import articulated_inertia as articulated_inertia
+from .field_rows import clear_coriolis as clear_coriolis
 from .field_rows import clear_entries as clear_entries
+from .field_rows import clear_force as clear_force
+from .field_rows import clear_inertia as clear_inertia
+from .field_rows import clear_motion as clear_motion
 from .field_rows import clear_row as clear_row
 from .field_rows import clear_sparse as clear_sparse
 from .field_rows import clear_sum as clear_sum
+from .field_rows import clear_vector as clear_vector
+from .field_rows import column_axis as column_axis
 from .field_rows import columns_from as columns_from
 from .field_rows import coriolis as coriolis
 from .field_rows import element as element
@@ -148,6 +154,7 @@ from .field_rows import placement as placement
 from .field_rows import rotation as rotation
 from .field_rows import set_articulated_inertia as set_articulated_inertia
 from .field_rows import set_column as set_column
+from .field_rows import set_column_axis as set_column_axis
 from .field_rows import set_coriolis as set_coriolis
 from .field_rows import set_element as set_element
 from .field_rows import set_elements as set_elements
@@ -156,6 +163,7 @@ from .field_rows import set_elements9 as set_elements9
 from .field_rows import set_entries as set_entries
 from .field_rows import set_entry as set_entry
 from .field_rows import set_force as set_force
+from .field_rows import set_identity_rotation as set_identity_rotation
 from .field_rows import set_inertia as set_inertia
 from .field_rows import set_motion as set_motion
 from .field_rows import set_placement as set_placement

@@ -72,7 +72,7 @@ def compute_columns_and_forces(r):
     store_acceleration_columns, store_body.
     """
     rc.place_universe_for_columns(r)
-    clear_entries(r, OA, 6)
+    clear_motion(r, OA, 0)
     for i in range(1, njoints(r) + 1):
         Y = rc.place_body_columns(r, i)
         move_columns(r, i)
@@ -107,7 +107,7 @@ def store_force_columns(r):
     DFDQ, DFDV, DHDQ, COMPOSITE_MOMENTUM.
     """
     rc.clear_composites(r)
-    clear_entries(r, COMPOSITE_MOMENTUM, 6)
+    clear_force(r, COMPOSITE_MOMENTUM, 0)
     for i in range(njoints(r), 0, -1):
         Y, B = rc.add_inertia_to_parent(r, i), rc.add_coriolis_to_parent(r, i)
         f = rc.add_force_to_parent(r, rc.COMPOSITE_FORCE, i)
@@ -219,7 +219,7 @@ def com_velocity_derivatives_kernel(r):
         set_inertia(r, rc.COMPOSITE_INERTIA, i, Y)
         set_force(r, COMPOSITE_MOMENTUM, i, inertia_times(Y, motion(r, OV, i)))
     rc.clear_composites(r)
-    clear_entries(r, COMPOSITE_MOMENTUM, 6)
+    clear_force(r, COMPOSITE_MOMENTUM, 0)
     clear_entries(r, DVCOM_DQ, 3 * nv(r))
     for i in range(njoints(r), 0, -1):
         Y, h = rc.add_inertia_to_parent(r, i), rc.add_force_to_parent(r, COMPOSITE_MOMENTUM, i)

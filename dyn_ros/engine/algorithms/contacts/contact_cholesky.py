@@ -60,7 +60,7 @@ def right_side_kernel(r):
     for k in range(nv(r)):
         set_entry(r, TORQUE_RESIDUAL, k, entry(r, TAU_IN, k) - entry(r, NLE, k))
     outward_velocities(r)
-    clear_entries(r, LINK_ACCELERATION, 6)
+    clear_motion(r, LINK_ACCELERATION, 0)
     propagate_contacts(r, with_elimination=False, with_bias=True)
     for k in range(nconstraints(r)):
         set_entry(r, PRIMAL_RHS, k, -entry(r, CONSTRAINT_RESIDUAL, k))

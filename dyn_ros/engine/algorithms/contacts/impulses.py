@@ -109,7 +109,7 @@ def place_moving_robot(r):
     Reads Q, V; writes ROTATION, FROM_PARENT, COLUMNS, BODY_VELOCITY, INERTIA.
     """
     place_bodies(r)
-    clear_row(r, BODY_VELOCITY, 0, 6)
+    clear_motion(r, BODY_VELOCITY, 0)
     for i in range(1, njoints(r) + 1):
         body_velocity(r, i)
 
@@ -129,8 +129,8 @@ def solve_impulses(r):
     contact_rows.propagate_contacts(r, with_elimination=True, with_bias=False)
     solve_impact(r, aba.BIAS_TORQUE)
     for i in range(njoints(r) + 1):
-        clear_row(r, aba.BIAS_ACCELERATION, i, 6)
-    clear_row(r, aba.LINK_ACCELERATION, 0, 6)
+        clear_motion(r, aba.BIAS_ACCELERATION, i)
+    clear_motion(r, aba.LINK_ACCELERATION, 0)
     aba.outward_accelerations(r)
     add_velocity_change(r)
 
@@ -284,7 +284,7 @@ def outward_impact_pass(r):
     """
     restitution = packed.float_setting(r, packed.RESTITUTION)
     rc.place_universe_for_columns(r)
-    clear_row(r, OA_GF, 0, 6)
+    clear_motion(r, OA_GF, 0)
     for i in range(1, njoints(r) + 1):
         Y, p = rc.store_placed_columns(r, i), parent(r, i)
         ov = motion(r, OV, p)

@@ -81,7 +81,7 @@ def compute_frame_jacobian(r):
     """
     cf.clear_jacobian(r)
     clear_entries(r, cf.CONSTRAINT_RESIDUAL, nconstraints(r))
-    clear_entries(r, LINK_ACCELERATION, 6)
+    clear_motion(r, LINK_ACCELERATION, 0)
     contact_rows.place_contact(r, 0)
     contact_rows.propagate_contact(r, 0, with_bias=True)
     delassus.store_jacobian(r, delassus.CONTACT_JACOBIAN)

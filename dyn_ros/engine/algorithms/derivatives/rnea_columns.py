@@ -53,7 +53,7 @@ def place_universe_for_columns(r):
     Writes ROTATION, BODY_VELOCITY, BODY_ACCELERATION, ORIGIN, POSITION, OV.
     """
     wa.place_universe_relative(r)
-    clear_entries(r, OV, 6)
+    clear_motion(r, OV, 0)
 
 
 @kernel
@@ -222,9 +222,9 @@ def clear_composites(r):
 
     Writes COMPOSITE_INERTIA, COMPOSITE_CORIOLIS, COMPOSITE_FORCE.
     """
-    clear_entries(r, COMPOSITE_INERTIA, 10)
-    clear_entries(r, COMPOSITE_CORIOLIS, 12)
-    clear_entries(r, COMPOSITE_FORCE, 6)
+    clear_inertia(r, COMPOSITE_INERTIA, 0)
+    clear_coriolis(r, COMPOSITE_CORIOLIS, 0)
+    clear_force(r, COMPOSITE_FORCE, 0)
 
 
 @kernel

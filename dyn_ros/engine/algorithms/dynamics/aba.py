@@ -49,7 +49,7 @@ def outward_velocities(r):
     BIAS_ACCELERATION, BIAS_FORCE.
     """
     wa.place_universe_at_rest(r)
-    clear_entries(r, BIAS_FORCE, 6)
+    clear_force(r, BIAS_FORCE, 0)
     for i in range(1, njoints(r) + 1):
         Y = wa.place_body(r, i)
         v = wa.body_velocity(r, i)

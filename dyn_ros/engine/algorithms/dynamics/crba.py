@@ -90,7 +90,7 @@ def store_inertia_matrix(r):
     Reads FROM_PARENT, COLUMNS; writes M, INERTIA.
     """
     H = matrix(r, M)
-    clear_row(r, INERTIA, 0, 10)
+    clear_inertia(r, INERTIA, 0)
     clear_sparse(r, M)
     for i in range(njoints(r), 0, -1):
         Y = add_moved_inertia_to_parent(r, INERTIA, i)
@@ -216,7 +216,7 @@ def sum_over_subtrees(r, field):
 
     Reads FROM_PARENT; writes field.
     """
-    clear_row(r, field, 0, 10)
+    clear_inertia(r, field, 0)
     for i in range(njoints(r), 0, -1):
         add_moved_inertia_to_parent(r, field, i)
 

@@ -74,7 +74,7 @@ def body_momenta_kernel(r):
     Reads Q, V; writes LIMI, OMI, JOINT_V, H, OH.
     """
     place_joints(r)
-    clear_entries(r, JOINT_V, 6)
+    clear_motion(r, JOINT_V, 0)
     for i in range(1, njoints(r) + 1):
         h = inertia_times(body_inertia(r, i), compute_joint_velocity(r, i))
         set_force(r, H, i, h)
@@ -118,7 +118,7 @@ def store_kinetic_energy(r):
 
     Reads V, LIMI; writes JOINT_V, KINETIC.
     """
-    clear_entries(r, JOINT_V, 6)
+    clear_motion(r, JOINT_V, 0)
     twice = lift(0.0, entry(r, JOINT_V, 0))
     for i in range(1, njoints(r) + 1):
         v = compute_joint_velocity(r, i)

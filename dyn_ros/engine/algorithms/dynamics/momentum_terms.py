@@ -39,10 +39,10 @@ def compute_body_momenta(r, velocity):
     SUBTREE_FIRST_MOMENT, GRAVITY_IN_JOINT.
     """
     clear_entries(r, P, nv(r))
-    clear_row(r, JOINT_V, 0, 6)
-    clear_row(r, SUBTREE_MOMENTUM, 0, 6)
+    clear_motion(r, JOINT_V, 0)
+    clear_force(r, SUBTREE_MOMENTUM, 0)
     set_entry(r, SUBTREE_MASS, 0, 0.0)
-    clear_row(r, SUBTREE_FIRST_MOMENT, 0, 3)
+    clear_vector(r, SUBTREE_FIRST_MOMENT, 0)
     set_vector(r, GRAVITY_IN_JOINT, 0, gravity(r))
     for i in range(1, njoints(r) + 1):
         p = parent(r, i)

@@ -28,8 +28,8 @@ def set_universe_at_rest(r):
 
     Writes JOINT_V, JOINT_A, JOINT_F.
     """
-    clear_row(r, JOINT_V, 0, 6)
-    clear_row(r, JOINT_F, 0, 6)
+    clear_motion(r, JOINT_V, 0)
+    clear_force(r, JOINT_F, 0)
     set_universe_acceleration(r, JOINT_A)
 
 

@@ -113,7 +113,7 @@ def joint_jacobians_kernel(r):
 @kernel
 def time_variation_kernel(r):
     """Compute J and its time derivative, dJ_c = ov x J_c. Reads Q, V; writes OMI, OV, J, DJ."""
-    clear_entries(r, OV, 6)
+    clear_motion(r, OV, 0)
     for i in range(1, njoints(r) + 1):
         place_columns(r, i)
         move_columns(r, i)
@@ -125,8 +125,8 @@ def second_time_variation_kernel(r):
 
     Reads Q, V, A; writes OMI, OV, OA, J, DJ, DDJ.
     """
-    clear_entries(r, OV, 6)
-    clear_entries(r, OA, 6)
+    clear_motion(r, OV, 0)
+    clear_motion(r, OA, 0)
     for i in range(1, njoints(r) + 1):
         place_columns(r, i)
         move_columns(r, i)

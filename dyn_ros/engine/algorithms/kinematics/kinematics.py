@@ -111,8 +111,8 @@ def move_joints(r):
 
     Reads V, A, LIMI, OMI; writes JOINT_V, JOINT_ACC, OV, OA.
     """
-    clear_entries(r, JOINT_V, 6)
-    clear_entries(r, JOINT_ACC, 6)
+    clear_motion(r, JOINT_V, 0)
+    clear_motion(r, JOINT_ACC, 0)
     for i in range(1, njoints(r) + 1):
         p = parent(r, i)
         X = placement(r, LIMI, i)

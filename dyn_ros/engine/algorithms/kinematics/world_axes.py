@@ -25,9 +25,7 @@ POSITION = field("_position", ("rows", 3))  # relative to the first joint
 @kernel
 def place_universe(r):
     """Set the rotation of the universe to the identity. Writes ROTATION."""
-    clear_entries(r, ROTATION, 9)
-    for k in range(3):
-        set_entry(r, ROTATION, 4 * k, 1.0)
+    set_identity_rotation(r, ROTATION, 0)
 
 
 @kernel
@@ -37,13 +35,13 @@ def place_universe_at_rest(r):
     Writes ROTATION, BODY_VELOCITY.
     """
     place_universe(r)
-    clear_entries(r, BODY_VELOCITY, 6)
+    clear_motion(r, BODY_VELOCITY, 0)
 
 
 @kernel
 def set_universe_acceleration(r, field):
     """Set the acceleration of the universe in a field to minus gravity. Writes field."""
-    clear_entries(r, field, 6)
+    clear_motion(r, field, 0)
     set_vector(r, field, 0, scale(-1.0, gravity(r)))
 
 
@@ -80,13 +78,13 @@ def set_axis(r, i, u):
 
     Writes COLUMNS.
     """
-    set_vector(r, COLUMNS, 2 * idx_column(r, i), u)  # half of a column
+    set_column_axis(r, COLUMNS, i, u)
 
 
 @kernel
 def world_axis(r, i):
     """Return the axis of a revolute or prismatic joint. Reads COLUMNS."""
-    return vector(r, COLUMNS, 2 * idx_column(r, i))  # half of a column
+    return column_axis(r, COLUMNS, i)
 
 
 @kernel
@@ -192,9 +190,9 @@ def place_universe_relative(r):
     Writes ROTATION, BODY_VELOCITY, BODY_ACCELERATION, ORIGIN, POSITION.
     """
     place_universe_at_rest(r)
-    clear_entries(r, ORIGIN, 3)
-    clear_entries(r, POSITION, 3)
-    clear_entries(r, BODY_ACCELERATION, 6)
+    clear_vector(r, ORIGIN, 0)
+    clear_vector(r, POSITION, 0)
+    clear_motion(r, BODY_ACCELERATION, 0)
 
 
 @kernel

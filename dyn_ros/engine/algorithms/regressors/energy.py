@@ -48,7 +48,7 @@ def kinetic_energy_regressor_kernel(r):
 
     Reads Q, V; writes JOINT_V, KINETIC_ENERGY_REGRESSOR.
     """
-    clear_entries(r, JOINT_V, 6)
+    clear_motion(r, JOINT_V, 0)
     for i in range(1, njoints(r) + 1):
         m = motion_to_child(joint_placement(r, i), motion(r, JOINT_V, parent(r, i)))
         v, w = add_subspace_times(r, i, m, V)

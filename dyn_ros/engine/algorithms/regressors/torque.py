@@ -161,7 +161,7 @@ def joint_torque_regressor_product_kernel(r):
     JOINT_TORQUE_REGRESSOR_PRODUCT, TORQUE_WEIGHTED_COLUMNS.
     """
     place_universe_with_gravity(r)
-    clear_entries(r, TORQUE_WEIGHTED_COLUMNS, 6)
+    clear_motion(r, TORQUE_WEIGHTED_COLUMNS, 0)
     for i in range(1, njoints(r) + 1):
         w, a = motion_of_body(r, i)
         s = motion_in_body_axes(
