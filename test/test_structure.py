@@ -64,7 +64,7 @@ MODULES = {path.relative_to(PACKAGE): path for path in sorted(PACKAGE.rglob("*.p
 
 @functools.cache
 def tree(file):
-    """The syntax tree of a file, which is parsed when a test needs it, not when tests are collected."""
+    """The syntax tree of a file; parsed when a test needs it, as collecting tests has no need."""
     return ast.parse(MODULES[file].read_text(encoding="utf-8"))
 
 

@@ -71,6 +71,7 @@ def read_part(part: Part, progress: ByteProgress | None = None) -> Recording:
         collector.rejected,
         problems,
         collector.resets,
+        collector.unreported,
         tuple(collector.missing_position()),
         tuple(collector.unknown),
     )

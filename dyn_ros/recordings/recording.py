@@ -75,6 +75,7 @@ class Recording:
     rejected: Mapping[str, Note] = field(default_factory=dict)  # rejected messages, by reason
     problems: tuple[str, ...] = ()  # sentences about content that could not be read
     resets: Note | None = None  # messages with stamps that jumped back
+    unreported: Note | None = None  # messages in which a position is NaN
     missing: tuple[str, ...] = ()  # joints whose position is unknown at the end
     unknown: tuple[str, ...] = ()  # names that are not joints of the robot
     contacts: tuple[str, ...] = ()
@@ -147,6 +148,8 @@ class Recording:
         notes = []
         if self.resets:
             notes.append(_describe_note("with stamps that jumped back", self.resets))
+        if self.unreported:
+            notes.append(_describe_note("in which a position is NaN", self.unreported))
         if self.unknown:
             notes.append(
                 f"ignored joints that the robot does not have: {abbreviate_names(self.unknown)}"

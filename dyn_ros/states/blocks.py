@@ -19,9 +19,10 @@ from .rules import REASONS, Reason, check_names, is_root_link
 class BlockCollector(Collector):
     """Collector of the states of a recording, which counts rejected messages and raises nothing.
 
-    The base is as for `MessageCollector`. `rejected` counts messages by the label of
-    their `Reason`; `resets` counts stamps that jumped back by more than the staleness, which
-    discards the collected state. `unknown` are names that are not joints of the model.
+    The base is as for `MessageCollector`. `rejected` counts messages by the label of their
+    `Reason`; `resets` counts stamps that jumped back by more than the staleness, which discards
+    the collected state, and `unreported` messages with a position of NaN. `unknown` are names that
+    are not joints of the model.
     """
 
     def __init__(
@@ -30,6 +31,7 @@ class BlockCollector(Collector):
         super().__init__(model, staleness, base)
         self.rejected: dict[str, Note] = {}
         self.resets: Note | None = None
+        self.unreported: Note | None = None
         self.unknown: dict[str, None] = {}
         self._scalars[mem.WRITES_STATES] = True
 
@@ -57,7 +59,7 @@ class BlockCollector(Collector):
         """Process the next messages, in order of log time; return the states that they completed.
 
         `decoder` has the names that they refer to; it may have more than at the last call.
-        `notes`: add rejected messages to `rejected` and `resets`. Raise a ValueError if counts,
+        `notes`: add them to `rejected`, `resets` and `unreported`. Raise a ValueError if counts,
         starts or name lists are outside of the numbers and lists.
         """
         if decoder is not self._decoder:
@@ -99,12 +101,15 @@ class BlockCollector(Collector):
         self.unknown |= dict.fromkeys(names)
 
     def _collect_notes(self) -> None:
-        """Add the faults that the compiled rules have recorded to `rejected` and `resets`."""
+        """Add the faults that the compiled rules have recorded to the notes."""
         for reason in map(int, np.flatnonzero(self._arrays.faults[:, mem.FAULT_COUNT])):
             count, message = map(int, self._arrays.faults[reason, : mem.FIRST_DETAIL])
             note = Note(count, int(self._arrays.log_time[message]), self._fault_text(reason))
             if reason == Reason.STAMP_JUMP:
                 self.resets = self.resets.merge(note) if self.resets else note
+                continue
+            if reason == Reason.UNKNOWN_POSITION:
+                self.unreported = self.unreported.merge(note) if self.unreported else note
                 continue
             label = REASONS[reason].label
             earlier_note = self.rejected.get(label)

@@ -69,8 +69,9 @@ class Collector:
     behind the newest. It is then due at the rate of the fastest publisher: with the message that
     completes a round of all publishers or, if one of them lags, with each message of the others.
 
-    A message that cannot be used changes nothing. If stamps jump back by more than `staleness` (a
-    bag that loops, a simulation that was reset), the collected state is discarded.
+    NaN is unknown, for one joint and one kind of number: a joint whose position is NaN counts as
+    not reported. A message that cannot be used changes nothing. If stamps jump back by more than
+    `staleness` (a bag that loops, a simulation that was reset), the collected state is discarded.
 
     `base` is a constant pose (x y z qx qy qz qw) and twist (linear, angular, expressed in the base
     frame). Without it, a floating or planar base waits for odometry: `needs_odometry`. Raise
@@ -99,6 +100,7 @@ class Collector:
             v=np.zeros(nv),
             tau=np.zeros(nv),
             stamps=np.full(len(joints.names), NO_STAMP),
+            has_nan_position=np.zeros(len(joints.names), np.int64),
             has_velocity=np.zeros(len(joints.names), np.int64),
             has_effort=np.zeros(nv, np.int64),
             acceleration=np.zeros(nv),
@@ -149,6 +151,11 @@ class Collector:
         """Return the names of the joints whose position is unknown or stale."""
         newest, allowed = int(self._scalars[mem.NEWEST_STAMP]), int(self._scalars[mem.STALENESS])
         return self._joints_older_than(max(newest - allowed, NO_STAMP + 1))
+
+    def nan_positions(self) -> list[str]:
+        """Return the names of the joints whose position is NaN in the latest message with them."""
+        flags = self._arrays.has_nan_position.tolist()
+        return [name for name, is_nan in zip(self._joints.names, flags) if is_nan]
 
     def _joints_older_than(self, limit: int) -> list[str]:
         """Return the names of the joints whose stamp is below a limit."""

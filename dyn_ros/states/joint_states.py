@@ -78,7 +78,7 @@ class State(NamedTuple):
     """A robot's state at one instant, in the order of the model."""
 
     q: Array  # (nq,)
-    velocities: Array  # (nv,), meaningless for the joints in `unknown`
+    raw_velocities: Array  # (nv,), meaningless for the joints in `unknown`
     stamp: int = 0  # [ns]; 0 if the state is from a request
     unknown: Sequence[str] = ()  # names of the joints whose velocity is unknown
     effort: Array | None = None  # (nv,); None if not collected, or unknown for a joint
@@ -87,13 +87,13 @@ class State(NamedTuple):
     @property
     def v(self) -> Array | None:
         """All velocities; None if one is unknown."""
-        return None if self.unknown else self.velocities
+        return None if self.unknown else self.raw_velocities
 
-    def velocity(self) -> Array:
+    def require_velocities(self) -> Array:
         """Return all velocities; raise `Rejected` if one is unknown."""
         if self.unknown:
             raise Rejected(f"unknown velocity of {abbreviate_names(self.unknown)}: {STATE_HINT}")
-        return self.velocities
+        return self.raw_velocities
 
 
 class States(NamedTuple):

@@ -24,6 +24,7 @@ POSITION_NOT_FINITE = int(Reason.POSITION_NOT_FINITE)
 VELOCITY_NOT_FINITE = int(Reason.VELOCITY_NOT_FINITE)
 LATE_STAMP = int(Reason.LATE_STAMP)
 CHILD_FRAME = int(Reason.CHILD_FRAME)
+UNKNOWN_POSITION = int(Reason.UNKNOWN_POSITION)
 STAMP_JUMP = int(Reason.STAMP_JUMP)
 # outcomes of `collect_messages`; NEW_STATE and STAMP_JUMPED may be combined
 ACCEPTED, NEW_STATE, STAMP_JUMPED, REJECTED, UNREAD, UNSTAMPED, NEW_NAMES = 0, 1, 2, 4, 8, 16, 32
@@ -34,9 +35,8 @@ _PLAIN_ENCAPSULATION = 256  # first four bytes of plain CDR, little endian, with
 
 
 @kernel
-def record_fault(m, reason, message):
+def count_fault(m, reason, message):
     """Count a fault in its row of faults; keep the first message that has it, and m.details."""
-    m.scalars[mem.LATEST_FAULT] = reason
     fault = mem.fault_of(m, reason)
     if fault[mem.FAULT_COUNT] == 0:
         fault[mem.FIRST_MESSAGE] = message
@@ -46,16 +46,25 @@ def record_fault(m, reason, message):
 
 
 @kernel
+def record_fault(m, reason, message):
+    """Count a fault, and keep it as the latest one."""
+    m.scalars[mem.LATEST_FAULT] = reason
+    count_fault(m, reason, message)
+
+
+@kernel
 def least_joint_usability(m, start, first, name_list):
     """Return the least usability of a field of joint states whose numbers begin at place `first`.
 
-    Adds the places of unusable numbers to m.details. Numbers of ignored joints do not matter.
+    Adds the places of unusable numbers to m.details. Numbers of ignored joints do not matter, nor
+    do unknown numbers.
     """
     least = rules.USABLE
     for i in range(name_list[mem.FIRST], name_list[mem.FIRST] + name_list[mem.COUNT]):
         place = first + mem.entry_of(m, i)[mem.PLACE]
-        joint_usability = rules.usability(m.numbers[start + place])
-        if joint_usability != rules.USABLE:
+        number = m.numbers[start + place]
+        joint_usability = rules.usability(number)
+        if joint_usability != rules.USABLE and not rules.is_unknown(number):
             least = min(least, joint_usability)
             rules.add_place(m.details, place)
     return least
@@ -122,23 +131,36 @@ def discard_state(m):
 
 
 @kernel
-def store_joint_states(m, message, name_list):
-    """Copy the numbers of joint states to q, v, tau and the flags of known numbers."""
+def store_joint_states(m, message, name_list, stamp):
+    """Copy the numbers of joint states to q, v, tau, stamps and the flags of known numbers.
+
+    A joint whose position is unknown counts as not reported: its place is appended to m.details.
+    Returns the number of reported joints.
+    """
+    reported_count, m.details[rules.PLACE_COUNT] = 0, 0
     start, size, counts = m.start[message], name_list[mem.SIZE], mem.counts_of(m, message)
     effort = start + size + counts[1]
     has_velocity, has_effort = counts[1] == size, counts[2] == size
     for i in range(name_list[mem.FIRST], name_list[mem.FIRST] + name_list[mem.COUNT]):
         entry = mem.entry_of(m, i)
-        place, row = entry[mem.PLACE], entry[mem.IDX_V]
-        m.q[entry[mem.IDX_Q]] = m.numbers[start + place]
-        m.has_velocity[entry[mem.SLOT]] = has_velocity
-        if has_velocity:
-            m.v[row] = m.numbers[start + size + place]
-        m.has_effort[row] = False
-        if has_effort:
-            m.tau[row] = m.numbers[effort + place]
-            m.has_effort[row] = rules.usability(m.tau[row]) == rules.USABLE
+        place, row, slot = entry[mem.PLACE], entry[mem.IDX_V], entry[mem.SLOT]
+        position = m.numbers[start + place]
+        m.has_nan_position[slot] = rules.is_unknown(position)
+        if rules.is_unknown(position):
+            rules.add_place(m.details, place)
+        else:
+            reported_count = reported_count + 1
+            m.q[entry[mem.IDX_Q]], m.stamps[slot] = position, stamp
+            m.has_velocity[slot] = False
+            if has_velocity:
+                m.v[row] = m.numbers[start + size + place]
+                m.has_velocity[slot] = not rules.is_unknown(m.v[row])
+            m.has_effort[row] = False
+            if has_effort:
+                m.tau[row] = m.numbers[effort + place]
+                m.has_effort[row] = rules.usability(m.tau[row]) == rules.USABLE
     m.scalars[mem.KNOWS_EFFORT] = all_set(m.has_effort, m.scalars[mem.NV])
+    return reported_count
 
 
 @kernel
@@ -151,10 +173,11 @@ def all_set(flags, count):
 
 
 @kernel
-def store_odometry(m, message):
-    """Copy a pose and a twist to the first rows of q and v."""
+def store_odometry(m, message, stamp):
+    """Copy a pose and a twist to the first rows of q and v. Returns 1, the number of joints."""
     rules.copy_base(m.scalars[mem.IS_PLANAR] != 0, m.numbers, m.start[message], m.q, m.v)
-    m.has_velocity[0] = True
+    m.has_velocity[0], m.stamps[0] = True, stamp
+    return 1
 
 
 # --- completion of a state
@@ -176,16 +199,16 @@ def waits_for_groups(m, group, oldest):
 
 
 @kernel
-def record_report(m, group, stamp):
-    """Record that a group has reported at a stamp; return True if a state is complete and due.
+def record_report(m, group, stamp, reported_count):
+    """Record that joints of a group were reported at a stamp; return True if a state is due.
 
-    Writes m.stamps of its joints, its UNUSED_REPORTS, and the scalars NEWEST_STAMP and IS_COMPLETE.
+    A state is due if it is complete and does not wait for other groups. `reported_count` is the
+    number of these joints. Writes UNUSED_REPORTS of the group, and the scalars NEWEST_STAMP and
+    IS_COMPLETE.
     """
     group[mem.STAMP], group[mem.UNUSED_REPORTS] = stamp, min(group[mem.UNUSED_REPORTS] + 1, 2)
-    for i in range(group[mem.FIRST], group[mem.FIRST] + group[mem.COUNT]):
-        m.stamps[m.members[i]] = stamp
     newest, is_complete, waits = stamp, True, False
-    if group[mem.HAS_ALL_JOINTS] == 0:
+    if group[mem.HAS_ALL_JOINTS] == 0 or reported_count < group[mem.COUNT]:
         oldest = stamp
         for slot in range(m.scalars[mem.FIRST_REPORTED_SLOT], m.scalars[mem.JOINT_COUNT]):
             newest = max(newest, m.stamps[slot])
@@ -330,10 +353,12 @@ def process_message(m, message):
         discard_state(m)
         outcome = STAMP_JUMPED
     if is_odometry:
-        store_odometry(m, message)
+        reported_count = store_odometry(m, message, stamp)
     else:
-        store_joint_states(m, message, name_list)
-    if record_report(m, group, stamp):
+        reported_count = store_joint_states(m, message, name_list, stamp)
+        if reported_count < name_list[mem.COUNT]:
+            count_fault(m, UNKNOWN_POSITION, message)
+    if reported_count > 0 and record_report(m, group, stamp, reported_count):
         finish_state(m, message)
         return outcome + NEW_STATE
     return outcome

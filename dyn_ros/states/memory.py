@@ -52,6 +52,7 @@ Memory = namedtuple(
         "v",
         "tau",
         "stamps",
+        "has_nan_position",  # in the latest message with the joint
         "has_velocity",
         "has_effort",
         # the accelerations, and the velocities of the previous state
@@ -159,14 +160,15 @@ def memory_at(address):
         integers_at(t[25]),
         integers_at(t[26]),
         integers_at(t[27]),
-        floats_at(t[28]),
+        integers_at(t[28]),
         floats_at(t[29]),
-        integers_at(t[30]),
+        floats_at(t[30]),
         integers_at(t[31]),
-        floats_at(t[32]),
-        integers_at(t[33]),
-        t[34],
-        integers_at(t[35]),
+        integers_at(t[32]),
+        floats_at(t[33]),
+        integers_at(t[34]),
+        t[35],
+        integers_at(t[36]),
     )
 
 

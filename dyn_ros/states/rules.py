@@ -34,7 +34,10 @@ _TWIST_LABEL = "twist of the base that is not finite or too large"
 
 
 class Reason(IntEnum):
-    """Reasons to reject a message and, as the last one, to discard the collected state.
+    """Reasons to reject a message; the last two are counted, but do not reject it.
+
+    UNKNOWN_POSITION: some of its joints count as not reported. STAMP_JUMP: the collected state is
+    discarded.
 
     `label` goes with a count of messages, `template` describes one message by its `Evidence`.
     Each ..._NOT_FINITE is followed by its ..._TOO_LARGE: the reason to reject a number is its
@@ -85,6 +88,7 @@ class Reason(IntEnum):
         "child_frame_id is '{0.child}', expected the root link '{0.root_link}', whose pose and "
         "twist are needed",
     )
+    UNKNOWN_POSITION = "position of NaN", "its position is NaN: {0.unusable}"
     STAMP_JUMP = (
         "stamp that jumps back",
         "stamps jumped back by {0.seconds:g} s; discarding the collected state",
@@ -158,6 +162,12 @@ def usability(number: float) -> int:
     if abs(number) <= MAX_MAGNITUDE:
         return USABLE
     return TOO_LARGE if abs(number) < math.inf else NOT_FINITE
+
+
+@kernel
+def is_unknown(number: float) -> bool:
+    """Return True for NaN, which broadcasters send for what the hardware does not measure."""
+    return number != number
 
 
 @kernel

@@ -442,7 +442,7 @@ def test_a_bad_message_is_rejected_for_all(run, client, arm):
     nodes = run()
     nodes.listen()
     nodes.ask(arm.joint_names)
-    bad = nodes.speak.send(nodes.speak.message(arm.joint_names, [np.nan] * 7, VELOCITY))
+    bad = nodes.speak.send(nodes.speak.message(arm.joint_names, [np.inf] * 7, VELOCITY))
     client.diagnostics(
         nodes.robot_owner, lambda _, values: "position is not finite" in values["last rejection"]
     )
@@ -479,7 +479,7 @@ def test_one_pass_over_the_kinematics_for_each_state(run, client, arm, monkeypat
 
         return call
 
-    monkeypatch.setattr(RobotContext, "begin_state", recorded("state", RobotContext.begin_state))
+    monkeypatch.setattr(RobotContext, "latest_state", recorded("state", RobotContext.latest_state))
     for name in dyn_ros.engine.algorithms.__all__:
         monkeypatch.setattr(dyn_ros, name, recorded(name, getattr(dyn_ros, name)))
     for node, values in (

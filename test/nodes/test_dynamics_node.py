@@ -368,9 +368,9 @@ BAD_MESSAGES = {
     "1 names, but 0 positions": (["shoulder_yaw"], [], [], []),
     "1 names, but 1 positions, 2 velocities": (["shoulder_yaw"], [0.0], [1.0, 2.0], []),
     "0 velocities and 3 efforts": (["shoulder_yaw"], [0.0], [], [1.0, 2.0, 3.0]),
-    "position is not finite: elbow_pitch = nan": (
+    "position is not finite: elbow_pitch = -inf": (
         ["shoulder_yaw", "elbow_pitch"],
-        [0.0, math.nan],
+        [0.0, -math.inf],
         [],
         [],
     ),
@@ -380,7 +380,7 @@ BAD_MESSAGES = {
         [],
         [],
     ),
-    "velocity is not finite: shoulder_yaw = nan": (["shoulder_yaw"], [0.0], [math.nan], []),
+    "velocity is not finite: shoulder_yaw = inf": (["shoulder_yaw"], [0.0], [math.inf], []),
     "velocity is too large: shoulder_yaw = 1e+300": (["shoulder_yaw"], [0.0], [1e300], []),
 }
 
@@ -412,6 +412,50 @@ def test_a_stamp_slightly_back_is_rejected(client, node, speak, arm):
     speak.ask(speak.message(arm.joint_names, POSITION), gravity)
 
 
+def test_nan_velocities_are_unknown_and_gravity_is_published(client, node, speak, arm):
+    """joint_state_broadcaster writes NaN for an interface that the hardware lacks."""
+    gravity, nle = (client.listen(JointState, f"{node.name}/{each}") for each in ("gravity", "nle"))
+    for velocity in ([math.nan] * 7, [math.nan, *VELOCITY[1:]]):
+        message = speak.message(arm.joint_names, POSITION, velocity, [math.nan] * 7)
+        [answer] = speak.ask(message, gravity)
+        expected = dyn_ros.generalized_gravity(arm, dyn_ros.Data(arm), np.array(POSITION))
+        np.testing.assert_allclose(answer.effort, expected, atol=1e-12)
+        unknown = [name for name, v in zip(arm.joint_names, velocity) if math.isnan(v)]
+
+        def reported(status, values, message=message, unknown=unknown):
+            speak.send(message)
+            return status.message == "unknown velocity of " + ", ".join(unknown)
+
+        client.diagnostics(node, reported)
+    assert not nle
+    speak.ask(speak.message(arm.joint_names, POSITION, VELOCITY), gravity, nle)
+
+
+def test_a_gripper_with_nan_is_named_and_may_be_locked(client, start, arm):
+    node = start()
+    speak, last = client.speaker(node), arm.joint_names[-1]
+    gravity = client.listen(JointState, node.name + "/gravity")
+    message = speak.message(arm.joint_names, [*POSITION[:-1], math.nan], VELOCITY)
+
+    def reported(status, values):
+        speak.send(message)
+        return status.message.startswith(
+            f"waiting for the position of {last}; joint_states has NaN for {last}"
+        )
+
+    client.diagnostics(node, reported)
+    assert not gravity
+    assert client.set_parameters(node, locked_joints=[f"{last}=0.1"]) == (True, "")
+    [answer] = speak.ask(message, gravity)
+    assert answer.name == list(arm.joint_names[:-1])
+
+
+def test_a_silent_topic_is_named(client, start):
+    node = start()
+    text = f"no message on {node.topic('joint_states')} in the last second"
+    client.diagnostics(node, lambda status, values: text in status.message)
+
+
 def test_unknown_and_missing_names_are_reported(client, start):
     node = start()
     speak = client.speaker(node)
@@ -436,7 +480,7 @@ def test_a_flood_neither_stops_nor_grows_the_node(client, start_process, arm):
 
     def flood(count):
         good = speak.message(arm.joint_names, POSITION, VELOCITY)
-        bad = speak.message(arm.joint_names, [math.nan] * 7, VELOCITY)
+        bad = speak.message(arm.joint_names, [math.inf] * 7, VELOCITY)
         for i in range(count):
             good.header.stamp.nanosec = bad.header.stamp.nanosec = i
             speak.send(bad if i % 10 == 0 else good)

@@ -294,14 +294,53 @@ def test_what_is_wrong_is_a_warning(tmp_path, arm):
         message=messages[9].message._replace(stamp=messages[6].message.stamp)
     )
     found = read(recorded.write_mcap(tmp_path / "a.mcap", messages), arm)
-    assert len(found) == 167
+    assert (
+        len(found) == 167
+    )  # one without positions, one with a wrong length, one with a late stamp
     text = "\n".join(found.warnings)
-    assert "1 messages rejected because of position that is not finite, the first at" in text
+    assert "1 messages in which a position is NaN, the first at" in text
     assert "7 names, but 7 positions, 1 velocities and 7 efforts" in text
     assert "its stamp is 0.002 s older than the last one of these joints" in text
     assert "1 messages with stamps that jumped back" in text
     assert len(found.gaps) == 2
     np.testing.assert_allclose(np.diff(found.gaps, axis=1).ravel(), [9.901, -5.049], rtol=1e-4)
+
+
+@pytest.mark.parametrize("known", [0, 3])
+def test_nan_is_unknown(tmp_path, arm, known):
+    """An interface that the hardware lacks is NaN, for all joints or some of them."""
+
+    def lacking(numbers):
+        return [*numbers[:known], *[np.nan] * (7 - known)]
+
+    whole = list(motion(arm.joint_names, 20))
+    messages = [
+        each._replace(
+            message=each.message._replace(
+                velocity=lacking(each.message.velocity), effort=lacking(each.message.effort)
+            )
+        )
+        for each in whole
+    ]
+    found = read(recorded.write_mcap(tmp_path / "nan.mcap", messages), arm)
+    expected = read(recorded.write_mcap(tmp_path / "whole.mcap", whole), arm)
+    assert found.warnings == () and len(found) == 20
+    np.testing.assert_array_equal(found.q, expected.q)
+    for array, all_known in ((found.v, expected.v), (found.effort, expected.effort)):
+        np.testing.assert_array_equal(array[:, :known], all_known[:, :known])
+        assert np.isnan(array[:, known:]).all()
+
+
+def test_a_position_of_nan_is_named(tmp_path, arm):
+    messages = [
+        each._replace(message=each.message._replace(position=[*each.message.position[:6], np.nan]))
+        for each in motion(arm.joint_names, 20)
+    ]
+    found = read(recorded.write_mcap(tmp_path / "a.mcap", messages), arm)
+    last = arm.joint_names[-1]
+    nan, incomplete = found.warnings
+    assert nan.startswith("20 messages in which a position is NaN") and f"{last} = nan" in nan
+    assert incomplete.startswith(f"no complete state: the position of {last} is unknown")
 
 
 def test_no_complete_state_is_a_warning(tmp_path, arm):

@@ -132,6 +132,54 @@ def test_velocity_is_unknown_until_every_joint_reports_it(collector, arm):
     assert collector.missing_velocity() == list(a)
 
 
+def test_a_velocity_that_is_nan_is_unknown(collector, arm):
+    nan, names = math.nan, list(arm.joint_names)
+    collector.collect_quantities(["effort"])
+    position, effort = [0.1 * k for k in range(7)], [1.0] * 7
+    velocity = [nan, 0.2, *[0.3] * 5]
+    assert collector.receive_joint_states(names, position, velocity, effort, SECOND)
+    assert collector.complete and collector.q.tolist() == position
+    assert not collector.velocity_known and collector.missing_velocity() == names[:1]
+    assert collector.effort_known and collector.nan_positions() == []
+    assert collector.receive_joint_states(names, position, [nan] * 7, [nan] * 7, 2 * SECOND)
+    assert collector.missing_velocity() == names and not collector.effort_known
+    assert collector.receive_joint_states(names, position, [0.0] * 7, effort, 3 * SECOND)
+    assert collector.velocity_known and collector.effort_known
+
+
+def test_a_joint_whose_position_is_nan_is_not_reported(collector, arm):
+    """Another publisher may report it, as the driver of a gripper does."""
+    nan, names = math.nan, list(arm.joint_names)
+    others, last = [0.1] * 6, names[6:]
+    assert not collector.receive_joint_states(names, [*others, nan], [0.0] * 7, [], SECOND)
+    assert not collector.complete and collector.missing_position() == last
+    assert collector.nan_positions() == last
+    assert collector.receive_joint_states(last, [0.5], [0.6], [], SECOND + 1)
+    assert collector.complete and collector.q.tolist() == [*others, 0.5]
+    for k in range(1, 4):
+        stamp = SECOND + 100 * k
+        reports = [
+            collector.receive_joint_states(names, [*others, nan], [0.0] * 6 + [9.0], [], stamp),
+            collector.receive_joint_states(last, [0.1 * k], [0.6], [], stamp + 1),
+        ]
+        assert reports == [False, True]
+        assert collector.q[6] == 0.1 * k and collector.v[6] == 0.6 and collector.velocity_known
+    stamp = 3 * SECOND  # later than staleness allows
+    assert not collector.receive_joint_states(names, [*others, nan], [], [], stamp)
+    assert collector.missing_position() == last
+
+
+def test_a_message_without_any_position_reports_nothing(collector, arm):
+    feed(collector, arm.joint_names, 1.0)
+    q, v = collector.q.copy(), collector.v.copy()
+    assert not collector.receive_joint_states(
+        arm.joint_names, [math.nan] * 7, [1.0] * 7, [], 2 * SECOND
+    )
+    assert collector.complete and collector.stamp == SECOND
+    assert np.array_equal(collector.q, q) and np.array_equal(collector.v, v)
+    assert collector.nan_positions() == list(arm.joint_names)
+
+
 @pytest.mark.parametrize(
     "names, position, velocity, effort, why",
     [
@@ -141,9 +189,9 @@ def test_velocity_is_unknown_until_every_joint_reports_it(collector, arm):
         (["shoulder_yaw"], [], [], [], "1 names, but 0 positions"),
         (["shoulder_yaw"], [0.0], [0.0, 1.0], [], "2 velocities"),
         (["shoulder_yaw"], [0.0], [], [0.0, 1.0], "2 efforts"),
-        (["shoulder_yaw", "elbow_pitch"], [0.0, math.nan], [], [], "elbow_pitch = nan"),
+        (["shoulder_yaw", "elbow_pitch"], [0.0, -math.inf], [], [], "elbow_pitch = -inf"),
         (["shoulder_yaw", "elbow_pitch"], [math.inf, -math.inf], [], [], "shoulder_yaw = inf"),
-        (["shoulder_yaw"], [0.0], [math.nan], [], "velocity is not finite: shoulder_yaw = nan"),
+        (["shoulder_yaw"], [0.0], [math.inf], [], "velocity is not finite: shoulder_yaw = inf"),
         (
             ["shoulder_yaw", "elbow_pitch"],
             [0.0, -1e13],
@@ -160,10 +208,10 @@ def test_velocity_is_unknown_until_every_joint_reports_it(collector, arm):
         ),
         (
             ["shoulder_yaw", "elbow_pitch"],
-            [math.nan, 1e300],
+            [math.inf, 1e300],
             [],
             [],
-            r"position is not finite: shoulder_yaw = nan, elbow_pitch = 1e\+300",
+            r"position is not finite: shoulder_yaw = inf, elbow_pitch = 1e\+300",
         ),
     ],
 )

@@ -24,7 +24,7 @@ MESSAGES = {
     Reason.NO_NAMES: ([], [], [], [], SECOND),
     Reason.DUPLICATE_NAMES: (["b", "a", "b", "a", "c"], [0.0] * 5, [], [], SECOND),
     Reason.LENGTHS: (NAMES, [0.0] * 3, [0.0], [0.0] * 4, SECOND),
-    Reason.POSITION_NOT_FINITE: (NAMES, [HUGE, math.nan, math.nan], [], [], SECOND),
+    Reason.POSITION_NOT_FINITE: (NAMES, [HUGE, math.nan, math.inf], [], [], SECOND),
     Reason.POSITION_TOO_LARGE: (NAMES, [1.0, math.nan, -HUGE], [], [], SECOND),
     Reason.VELOCITY_NOT_FINITE: (NAMES, [0.0] * 3, [-math.inf, 0.0, HUGE], [], SECOND),
     Reason.VELOCITY_TOO_LARGE: (NAMES, [0.0] * 3, [-1e300, 0.0, 0.0], [], SECOND),
@@ -35,6 +35,7 @@ MESSAGES = {
     Reason.TWIST_NOT_FINITE: (UPRIGHT, (*STILL[:5], math.inf), SECOND),
     Reason.TWIST_TOO_LARGE: (UPRIGHT, (2e12, *STILL[1:]), SECOND),
     Reason.CHILD_FRAME: ((math.nan,) * 7, STILL, SECOND, "{0}"),
+    Reason.UNKNOWN_POSITION: (NAMES, [0.0, 1.0, math.nan], [], [], SECOND),
     Reason.STAMP_JUMP: (NAMES, [0.0] * 3, [], [], -SECOND),
 }
 WORDS = {
@@ -42,7 +43,7 @@ WORDS = {
     Reason.DUPLICATE_NAMES: "duplicate joint names: a, b",
     Reason.LENGTHS: "3 names, but 3 positions, 1 velocities and 4 efforts; expected one position "
     "for each name, and one velocity and effort for each name or none",
-    Reason.POSITION_NOT_FINITE: "position is not finite: elbow_pitch = 1e+12, shoulder_yaw = nan",
+    Reason.POSITION_NOT_FINITE: "position is not finite: elbow_pitch = 1e+12, shoulder_yaw = inf",
     Reason.POSITION_TOO_LARGE: "position is too large: shoulder_yaw = -1e+12",
     Reason.VELOCITY_NOT_FINITE: "velocity is not finite: elbow_pitch = -inf, shoulder_yaw = 1e+12",
     Reason.VELOCITY_TOO_LARGE: "velocity is too large: elbow_pitch = -1e+300",
@@ -54,6 +55,7 @@ WORDS = {
     Reason.TWIST_TOO_LARGE: "the base's twist is too large: linear_x = 2e+12",
     Reason.CHILD_FRAME: "child_frame_id is '{0}', expected the root link 'base_link', whose pose "
     "and twist are needed",
+    Reason.UNKNOWN_POSITION: "its position is NaN: shoulder_yaw = nan",
     Reason.STAMP_JUMP: "stamps jumped back by 2 s; discarding the collected state",
 }
 
@@ -70,6 +72,7 @@ def test_each_reason_has_a_message_and_words():
         for way in WAYS
         for reason in Reason
         if (way, reason) != ("blocks", Reason.CHILD_FRAME)  # `Blocks` has one child frame
+        if reason is not Reason.UNKNOWN_POSITION  # only counted, and only in blocks
     ],
 )
 def test_the_words_of_a_reason(floating, way, reason):
@@ -107,6 +110,8 @@ def test_a_block_keeps_the_words_of_the_first_message(floating, reason):
     collector.push(messages, decoder)
     if reason is Reason.STAMP_JUMP:
         assert collector.rejected == {} and collector.resets == (2, 41, WORDS[reason])
+    elif reason is Reason.UNKNOWN_POSITION:
+        assert collector.rejected == {} and collector.unreported == (2, 41, WORDS[reason])
     else:
         assert collector.rejected == {reason.label: (2, 41, WORDS[reason])}
         assert collector.resets is None
@@ -116,10 +121,10 @@ def test_a_block_keeps_the_words_of_the_first_message(floating, reason):
     st.lists(st.sampled_from([0.0, MAX_MAGNITUDE, HUGE, -1e300, math.nan, math.inf]), max_size=15)
 )
 def test_unusable_numbers_are_listed_up_to_ten(numbers):
-    unusable = [x for x in numbers if not abs(x) <= MAX_MAGNITUDE]
+    unusable = [x for x in numbers if abs(x) > MAX_MAGNITUDE]  # NaN is unknown
     names = [f"joint_{k}" for k in range(len(numbers))]
     text = ", ".join(
-        f"{name} = {x:g}" for name, x in zip(names, numbers) if not abs(x) <= MAX_MAGNITUDE
+        f"{name} = {x:g}" for name, x in zip(names, numbers) if abs(x) > MAX_MAGNITUDE
     ).split(", ")[:10]
     kind = "too large" if all(map(math.isfinite, unusable)) else "not finite"
     collector = BlockCollector.of_names(names)

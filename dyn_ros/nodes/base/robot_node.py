@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 import functools
+import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, ClassVar, TypeAlias
 
 from nav_msgs.msg import Odometry
@@ -33,6 +34,8 @@ from .process import load_kernels
 from .process import run_node as run_node
 from .rclpy_internals import defer_responses
 from .service import Service, service_callback
+
+SILENT_AFTER = 1.0  # s without joint states; diagnostics say so
 
 Check: TypeAlias = "tuple[Iterable[str], Callable[[RobotContext, Mapping[str, Any]], object]]"
 """Names of parameters, and a function that raises a ValueError if they do not fit a robot."""
@@ -77,6 +80,7 @@ class RobotNode(BaseNode):
         # serialized; one for each list of names, by `MessageCollector.name_list`, newest last
         self._latest_joint_states: dict[int, bytes] = {}
         self._latest_name_list = -1  # newest key of `_latest_joint_states`; -1: none yet
+        self._last_received = -math.inf  # time of the latest joint states, by time.perf_counter [s]
         self._earlier_positions: dict[str, float] = {}  # received before the current robot
         self._awaited_joints: Sequence[str] = ()  # joints to lock whose positions are unknown
         self._markers = MarkerOutput(self, self.markers)
@@ -324,7 +328,7 @@ class RobotNode(BaseNode):
         by rclpy. The latest message with each list of names is kept as bytes, as `locked_joints`
         may need its positions.
         """
-        received = time.perf_counter()
+        received = self._last_received = time.perf_counter()
         self.report.count.messages += 1
         robot = self._robot
         collector = robot.collector if robot else self._collector_without_robot
@@ -381,15 +385,32 @@ class RobotNode(BaseNode):
         collector = self.robot.collector
         missing = collector.missing_position()
         if missing:
-            text = "waiting for the position of " + abbreviate_names(missing)
-            if collector.unknown:
-                text += f"; not in the model: {abbreviate_names(collector.unknown)}"
-            return text
+            return "; ".join(
+                [
+                    "waiting for the position of " + abbreviate_names(missing),
+                    *self._hints(self.robot, missing),
+                ]
+            )
         if not collector.velocity_known:
             return "unknown velocity of " + abbreviate_names(collector.missing_velocity())
         if not self.report.count.states:
             return "no state received in the last second"
         return ""
+
+    def _hints(self, robot: RobotContext, missing: Sequence[str]) -> Iterator[str]:
+        """Yield what may be the reason why the positions of joints are missing."""
+        owner, collector = self.robot_owner, robot.collector
+        is_silent = time.perf_counter() - owner._last_received > SILENT_AFTER
+        if is_silent and set(missing) & set(collector.names):
+            topic = owner.resolve_topic_name("joint_states")
+            yield f"no message on {topic} in the last second"
+        elif nan := sorted(set(collector.nan_positions()) & set(missing)):
+            yield (
+                f"joint_states has NaN for {abbreviate_names(nan)}: publish the position, or "
+                "list it in locked_joints"
+            )
+        if collector.unknown:
+            yield f"not in the model: {abbreviate_names(collector.unknown)}"
 
     def input_faults(self) -> Sequence[str]:
         """Return what is wrong with inputs while outputs are published."""
