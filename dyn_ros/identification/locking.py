@@ -110,18 +110,18 @@ def lock_unrecorded(
 ) -> tuple[Model, tuple[str, ...]]:
     """Lock joints that are in ``joints`` or in no recording; return the robot and warnings.
 
-    ``recordings`` are paths or tables, each with its opened source. ``joints`` are positions by
+    ``recordings`` are paths or tables, each with what it was opened as. ``joints`` are positions by
     name; None: the mean of the positions in the tables. Reads these columns, and messages at the
     start of other recordings.
     """
     recorded: set[str] = set()
     tables: list[tuple[Table, Columns]] = []
-    for recording, source in recordings:
-        if isinstance(source, Columns):
-            tables.append((recording, source))
-            recorded |= {*source.owners("position"), *source.owners("effort")}
-        elif source.spans:
-            recorded |= find_reported_joints(source, model, read_options.topics)
+    for recording, opened in recordings:
+        if isinstance(opened, Columns):
+            tables.append((recording, opened))
+            recorded |= {*opened.owners("position"), *opened.owners("effort")}
+        elif opened.spans:
+            recorded |= find_reported_joints(opened, model, read_options.topics)
     robot, warnings = _lock_unnamed_joints(model, recorded, joints)
     remaining = {name: x for name, x in joints.items() if name in robot.joint_names}
     positions, lock_warnings = _locked_positions(
@@ -133,10 +133,10 @@ def lock_unrecorded(
                     np.zeros(0),
                     *(
                         _recorded_positions(
-                            table, source, name, read_options.since, read_options.until
+                            table, opened, name, read_options.since, read_options.until
                         )
-                        for table, source in tables
-                        if source.has_signal("position", name)
+                        for table, opened in tables
+                        if opened.has_signal("position", name)
                     ),
                 ]
             )

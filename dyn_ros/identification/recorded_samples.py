@@ -110,7 +110,7 @@ def read_recordings(
 
 def _read_and_lock(
     model: Model,
-    recordings: Sequence[tuple[Table, Mapping[str, str] | None]],
+    recordings_and_columns: Sequence[tuple[Table, Mapping[str, str] | None]],
     read_options: ReadOptions,
     lock: Mapping[str, float | None],
     lock_still: bool,
@@ -123,32 +123,34 @@ def _read_and_lock(
     require_model(model)
     for name in lock:
         require_single_coordinate(model, name)
-    opened = [_open_recording(table, model, columns) for table, columns in recordings]
+    opened_recordings = [
+        _open_recording(recording, model, columns) for recording, columns in recordings_and_columns
+    ]
     incomplete = {
         name: x
         for name, x in lock.items()
         if not all(
-            isinstance(source, Columns) and source.has_signal(signal, name)
-            for source in opened
+            isinstance(opened, Columns) and opened.has_signal(signal, name)
+            for opened in opened_recordings
             for signal in ("position", "effort")
         )
     }
-    sources = [table for table, _ in recordings]
+    recordings = [recording for recording, _ in recordings_and_columns]
     locked_model, warnings = lock_unrecorded(
-        model, [*zip(sources, opened)], incomplete, read_options
+        model, [*zip(recordings, opened_recordings)], incomplete, read_options
     )
     samples = concatenate_recordings(
         [
             read_samples(
                 locked_model,
-                table,
+                recording,
                 read_options,
-                source.renamed_columns if columns and isinstance(source, Columns) else None,
+                opened.renamed_columns if columns and isinstance(opened, Columns) else None,
                 **options,
             )
-            for (table, columns), source in zip(recordings, opened)
+            for (recording, columns), opened in zip(recordings_and_columns, opened_recordings)
         ],
-        sources,
+        recordings,
     )
     samples = dataclasses.replace(samples, warnings=(*warnings, *samples.warnings))
     remaining = {name: x for name, x in lock.items() if name in locked_model.joint_names}
@@ -189,11 +191,11 @@ def read_samples(
         )
 
 
-def concatenate_recordings(samples: Sequence[Samples], sources: Sequence[Table]) -> Samples:
-    """Join recordings of one robot; warnings about some of them name their files."""
+def concatenate_recordings(samples: Sequence[Samples], recordings: Sequence[Table]) -> Samples:
+    """Join the samples of recordings of one robot; warnings about some of them name their files."""
     names = [
-        Path(source).name if isinstance(source, (str, PathLike)) else f"table {n + 1}"
-        for n, source in enumerate(sources)
+        Path(recording).name if isinstance(recording, (str, PathLike)) else f"table {n + 1}"
+        for n, recording in enumerate(recordings)
     ]
     names_by_warning: dict[str, list[str]] = {}
     for name, recording in zip(names, samples):
