@@ -220,15 +220,15 @@ class Log:
         with ExitStack() as stack:
             with _report_write_errors():
                 stack.enter_context(lock_folder(self._out))
-            self._compute_parts(workers, progress)
+            self._run_jobs(workers, progress)
 
     def remove_temporary_files(self) -> None:
         """Remove incomplete files of workers that were killed."""
         for recording in self.recordings:
             recording.folder.remove_temporary_files()
 
-    def _compute_parts(self, workers: Workers, progress: StageProgress) -> None:
-        """Compute all unfinished parts in workers, and store their reports."""
+    def _run_jobs(self, workers: Workers, progress: StageProgress) -> None:
+        """Plan all recordings, compute their unfinished parts, and store reports and problems."""
         jobs = Jobs(
             workers,
             partial(open_parts, self._read_options),
