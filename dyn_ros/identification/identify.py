@@ -69,15 +69,15 @@ def identify(
     """
     start_time = time.perf_counter()
     progress = progress or (lambda done, what: None)
-    result = estimate_intervals(
+    result = estimate_confidence_intervals(
         estimate_parameters(model, samples, IdentifyOptions(**options), progress), start_time
     )
     progress(1.0, "done")
     return result
 
 
-def estimate_intervals(solution: Solution, start_time: float) -> Identification:
-    """Return the result of samples in memory, with intervals from stretches of them.
+def estimate_confidence_intervals(solution: Solution, start_time: float) -> Identification:
+    """Return the result of samples in memory, with confidence intervals from stretches of them.
 
     ``start_time`` is of `time.perf_counter`.
     """

@@ -25,7 +25,7 @@ from ..engine.model import Model
 from ..engine.model.moments import Moment
 from ..identification import Identification, Samples
 from ..identification.equation_sums import add_sums
-from ..identification.identify import estimate_intervals
+from ..identification.identify import estimate_confidence_intervals
 from ..identification.identify_options import IdentifyOptions
 from ..identification.locking import remaining_coordinates
 from ..identification.recorded_samples import lock_unrecorded_joints, read_recordings
@@ -287,7 +287,7 @@ def identify_parts(
         model, [calls[k] for k in first_parts], workers, cutoff, progress, options
     )
     if len(first_parts) == len(calls):
-        result = estimate_intervals(first_solution, start_time)
+        result = estimate_confidence_intervals(first_solution, start_time)
         warnings = _failure_warnings(failures, len(calls))
         progress(1.0, "done")
         return dataclasses.replace(result, warnings=(*result.warnings, *warnings))
