@@ -305,7 +305,7 @@ class VereshchaginNode(RobotNode):
                 )
             _, message, write = latest
             message.header.frame_id = robot.world_frame
-            write(solution, state.q, state.velocity(), terms.oMf)
+            write(solution, state.q, state.require_velocities(), terms.oMf)
             return message
 
         return compute
@@ -325,7 +325,7 @@ class VereshchaginNode(RobotNode):
         else:
             constraints = self._constraints(robot)
         feedforward = _read_efforts(robot, request)
-        q, v = state.q, state.velocity()
+        q, v = state.q, state.require_velocities()
         solution = self._solve_for(
             robot, q, v, constraints, feedforward, requested_forces(robot, request, q)
         )

@@ -319,7 +319,7 @@ def process_state(nodes: Sequence[Any], robot: RobotContext, received: float) ->
     )
     if observing_nodes:
         state_reads = state_reads.union(*[reads for _, reads in observing_nodes])
-    state = robot.begin_state(received, state_reads)
+    state = robot.latest_state(received, state_reads)
     for node, _ in observing_nodes:
         node.guard("state", node.on_state, robot, state)
     robot.compute_terms(state, term_names)

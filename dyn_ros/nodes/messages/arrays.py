@@ -48,7 +48,7 @@ def read_vector(robot: RobotContext, message: Any, field: str) -> Array:
 
 def velocity_or_zeros(state: State) -> Array:
     """Return the velocities of a state, (nv,); zeros if one is unknown."""
-    return np.zeros_like(state.velocities) if state.unknown else state.velocities
+    return np.zeros_like(state.raw_velocities) if state.unknown else state.raw_velocities
 
 
 def to_float64_field(values: Array, valid: bool = True) -> array.array[float]:

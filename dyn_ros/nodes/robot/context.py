@@ -162,7 +162,7 @@ class RobotContext:
             except ValueError as error:
                 self.rejected_payloads.append(f"payload {name!r} is not applied: {error}")
 
-    def begin_state(self, received: float, reads: Iterable[str]) -> State:
+    def latest_state(self, received: float, reads: Iterable[str]) -> State:
         """Return the complete state received at a time [s], with the fields that `reads` names."""
         self.received = received
         self.collector.collect_quantities(reads)

@@ -50,7 +50,7 @@ def get_centroidal_derivatives(
     robot: RobotContext, request: Any, response: Any, state: State
 ) -> None:
     """Compute derivatives of the momentum about the center of mass, and of its rate."""
-    model, data, q, v = robot.model, robot.data, state.q, state.velocity()
+    model, data, q, v = robot.model, robot.data, state.q, state.require_velocities()
     a = arrays.read_vector(robot, request, "acceleration")
     response.header.frame_id = robot.world_frame
     derivatives = [x.copy() for x in dyn_ros.centroidal_derivatives(model, data, q, v, a)]

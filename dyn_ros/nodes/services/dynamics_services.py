@@ -33,7 +33,7 @@ def get_jacobian(robot: RobotContext, request: Any, response: Any, state: State)
     offset = np.array([point.x, point.y, point.z]) if point != Point() else None
     if request.time_variation:
         dJ = dyn_ros.frame_jacobian_time_variation(
-            model, data, state.q, state.velocity(), *frames, offset
+            model, data, state.q, state.require_velocities(), *frames, offset
         )
         J = data.frame_jacobian
         arrays.set_matrix(response.jacobian_time_variation, dJ[:, robot.rows])
@@ -104,11 +104,11 @@ def get_inverse_dynamics(robot: RobotContext, request: Any, response: Any, state
         robot.model,
         robot.data,
         state.q,
-        state.velocity(),
+        state.require_velocities(),
         a,
         requested_forces(robot, request, state.q),
     )
-    effort = tau + robot.friction(state.velocity(), tau)
+    effort = tau + robot.friction(state.require_velocities(), tau)
     response.effort = arrays.to_float64_field(effort[robot.rows])
     response.friction_included = robot.includes_friction
 
@@ -120,7 +120,7 @@ def get_forward_dynamics(robot: RobotContext, request: Any, response: Any, state
         robot.model,
         robot.data,
         state.q,
-        state.velocity(),
+        state.require_velocities(),
         tau,
         requested_forces(robot, request, state.q),
     )
@@ -188,7 +188,7 @@ def _read_trajectory(
     columns, joints = _trajectory_joints(model, names)
     q = np.tile(state.q, (len(points), 1))
     unnamed_joints = state._replace(unknown=[name for name in state.unknown if name not in names])
-    v = np.tile(unnamed_joints.velocity(), (len(points), 1))
+    v = np.tile(unnamed_joints.require_velocities(), (len(points), 1))
     a = np.zeros_like(v)
     q_columns = [model.idx_q[joint] for joint in joints]
     v_columns = [model.idx_v[joint] for joint in joints]
@@ -300,7 +300,7 @@ def _fill_derivatives(
         robot.model,
         robot.data,
         state.q,
-        state.velocity(),
+        state.require_velocities(),
         a_or_tau,
         requested_forces(robot, request, state.q),
     )
@@ -320,7 +320,7 @@ def get_frame_derivatives(robot: RobotContext, request: Any, response: Any, stat
     frames = request.frame, request.reference_frame
     a = arrays.read_vector(robot, request, "acceleration")
     dyn_ros.frame_acceleration_derivatives(
-        robot.model, robot.data, state.q, state.velocity(), a, *frames
+        robot.model, robot.data, state.q, state.require_velocities(), a, *frames
     )
     response.header.frame_id = reference_frame_id(robot, *frames)
     for field in ("v_partial_dq", "v_partial_dv", "a_partial_dq", "a_partial_dv", "a_partial_da"):

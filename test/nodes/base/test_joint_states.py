@@ -102,7 +102,7 @@ class Recorder:
         self.events.append(
             (
                 state.q.tolist(),
-                state.velocities.tolist(),
+                state.raw_velocities.tolist(),
                 state.stamp,
                 tuple(state.unknown),
                 None if state.effort is None else state.effort.tolist(),
@@ -138,7 +138,7 @@ def test_a_stream_has_the_same_effect_as_when_rclpy_reads_each_message(
             recorder = Recorder(node.node, patch)
             for k, data in enumerate(messages):
                 if k == 40 and seed % 3 == 0:  # an output reads efforts from now on
-                    node.node.robot.begin_state(0.0, {"effort"})
+                    node.node.robot.latest_state(0.0, {"effort"})
                 recorder.receive(data)
         node.stop()
         return recorder.events
