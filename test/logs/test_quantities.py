@@ -98,7 +98,7 @@ def run_node(robot, settings, messages, odometry=()):
         unknown = np.full(robot.model.nv, np.nan)
         residual.append(observation.residual.copy() if observation.residual_valid else unknown)
         external.append(observation.external.copy() if observation.valid else unknown)
-        v = np.array(state.velocities)
+        v = np.array(state.raw_velocities)
         names = np.array(
             [robot.model.joint_names[k] for k, nv in enumerate(robot.model.nvs) for _ in range(nv)]
         )
