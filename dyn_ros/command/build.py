@@ -60,7 +60,8 @@ def _compile_entries(entries: Sequence[Entry], targets: Sequence[str]) -> None:
     """Compile entries into the cache."""
     started = 0
 
-    def report_start(entry: Entry) -> None:
+    def report_progress(entry: Entry) -> None:
+        """Print how many entries have been started, before an entry is compiled."""
         nonlocal started
         started += 1
         if sys.stderr.isatty() or started % 25 == 0:
@@ -74,7 +75,7 @@ def _compile_entries(entries: Sequence[Entry], targets: Sequence[str]) -> None:
     uncached_entries = [
         entry for entry in entries if not all(entry.is_cached(target) for target in targets)
     ]
-    compile_in_processes(uncached_entries, starting=report_start, targets=targets)
+    compile_in_processes(uncached_entries, starting=report_progress, targets=targets)
 
 
 def _link_libraries(out: Path, entries: Sequence[Entry], targets: Sequence[str]) -> None:

@@ -128,6 +128,7 @@ def compile_entries(
     indices = iter(range(len(missing)))
 
     def report_progress(entry: Entry) -> None:
+        """Call `progress` before an entry is compiled."""
         if progress:
             progress(next(indices, len(missing)), len(missing), entry.name)
 
