@@ -15,7 +15,8 @@ from pathlib import Path
 
 from ..engine.kernel.names import join_names
 from ..engine.machine_code.compiler import Entry
-from ..engine.machine_code.targets import TARGETS, best_target
+from ..engine.machine_code.extension import native
+from ..engine.machine_code.targets import TARGETS, best_target, same_architecture
 from ..engine.machine_code.workers import compile_in_processes
 from . import c_header, c_sources, cpp_header, packages
 from .functions import find_functions
@@ -137,7 +138,7 @@ def compile_entries(
 
 def _tool_command(target: str, name: str) -> list[str]:
     """Return the command of "gcc" or "ar" for a target; raise a FileNotFoundError without it."""
-    is_native = TARGETS[target].triple == TARGETS[best_target()].triple
+    is_native = target in same_architecture(native().level())  # whatever DYN_ROS_TARGET names
     prefix = "" if is_native else _CROSS_COMPILER_PREFIXES.get(target, "")
     is_native_compiler = name == "gcc" and not prefix
     words = [prefix + name]

@@ -19,7 +19,7 @@ from dyn_ros.engine.machine_code.targets import best_target
 from dyn_ros.export.functions import find_functions
 
 pytest.importorskip("numba", reason="nothing can be compiled")
-from dyn_ros.export.c_library import export_library
+from dyn_ros.export.c_library import export_library, resolve_targets
 from dyn_ros.export.model_file import write_model
 
 ROOT = Path(__file__).parents[2]
@@ -278,6 +278,20 @@ def test_no_compiler(tmp_path, capsys, monkeypatch, compiler, text):
     assert main(["export", "--out", str(tmp_path), "--functions", "rnea"]) == 2
     assert text in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_target_of_another_processor_needs_its_compiler(monkeypatch):
+    """Also if DYN_ROS_TARGET makes it the default."""
+    if not best_target().startswith("x86-64"):
+        pytest.skip("code for x86-64 needs no cross compiler")
+    monkeypatch.setenv("DYN_ROS_TARGET", "aarch64")
+    monkeypatch.setenv("PATH", "")
+    best_target.cache_clear()
+    try:
+        with pytest.raises(FileNotFoundError, match="aarch64-linux-gnu-gcc is needed"):
+            resolve_targets(None)
+    finally:
+        best_target.cache_clear()
 
 
 def test_another_library_in_the_folder_is_replaced(tmp_path, monkeypatch):
