@@ -47,7 +47,7 @@ def fields(model, algorithm, values, call):
     for f, value in values.items():
         space.call_ints[packing.HAS_INPUT + f] = 1
         space[f][...] = value
-    status = call(*entries.argument_addresses(model, space))
+    status = call(*entries.kernel_args_addresses(model, space))
     return status, {f.name: public_view(model, f, array) for f, array in arrays.items()}
 
 

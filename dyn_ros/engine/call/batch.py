@@ -66,7 +66,7 @@ class BatchSpace:
             program.lanes.address,
             entries.GATHER.address,
             entries.SCATTER.address,
-            *entries.argument_addresses(model, self._workspace),
+            *entries.kernel_args_addresses(model, self._workspace),
             LANES,
             offset(EMPTY),
             self._inputs,

@@ -231,8 +231,8 @@ class Caller:
         """Copy the inputs as the compiled call does with the caller's objects."""
         call_ints = workspace.call_ints
         call_ints[STATUS], call_ints[NCONSTRAINTS] = 0, constraints
-        for entry, shift, mask in entries.option_shifts(self._algorithm.options):
-            call_ints[OPTION + entry] = selector >> shift & mask
+        for option, shift, mask in entries.option_shifts(self._algorithm.options):
+            call_ints[OPTION + option] = selector >> shift & mask
         for f, value in zip(self._algorithm.inputs, values):
             call_ints[HAS_INPUT + f] = value is not None
             if value is not None:

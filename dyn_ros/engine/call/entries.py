@@ -201,8 +201,8 @@ SCATTER = Entry("call-scatter", scatter_states, "qqqqqq")
 # --- how the extension finds what it reads
 
 
-def argument_addresses(model: Model, workspace: Workspace) -> tuple[int, int, int, int]:
-    """Return the addresses of the arguments of a kernel."""
+def kernel_args_addresses(model: Model, workspace: Workspace) -> tuple[int, int, int, int]:
+    """Return the four addresses in ``KernelArgs``: ints, call_ints, floats, work."""
     ints, call_ints, floats, work = map(
         extension.native().address,
         (model._ints, workspace.call_ints, model._floats, workspace.work),
@@ -242,7 +242,7 @@ def prepare_call(
     finish: Callable[[], Any] | None,
 ) -> Any:
     """Return the call for one state of a Data, for the extension; ``code`` is an address."""
-    model, places = data.model, argument_addresses(data.model, workspace)
+    model, places = data.model, kernel_args_addresses(data.model, workspace)
     call_ints, work = places[1], places[3]
     inputs = [
         (
