@@ -159,7 +159,12 @@ class PhysicalConstants(Structure):
         return tuple(self._payloads)
 
     def set_payload(
-        self, name: str, frame: str | int, mass: float, com: ArrayLike, inertia: ArrayLike
+        self,
+        name: str,
+        frame: str | int,
+        mass: float,
+        com: ArrayLike,
+        inertia: ArrayLike | None = None,
     ) -> None:
         """Attach a body to the link of a frame; all algorithms include it.
 
@@ -177,10 +182,11 @@ class PhysicalConstants(Structure):
             [kg], positive.
         com : (3,) array_like
             Center of mass in the frame [m].
-        inertia : (3, 3) array_like
+        inertia : (3, 3) array_like, optional
             Rotational inertia about the center of mass, expressed in the frame [kg m2]:
-            symmetric, positive definite, no principal moment above the sum of the others. If it is
-            not physical, a ValueError is raised and the payloads do not change.
+            symmetric, positive definite, no principal moment above the sum of the others. Zero, the
+            default, is a point mass. If it is not physical, a ValueError is raised and the payloads
+            do not change.
 
         Raises
         ------
@@ -207,12 +213,14 @@ class PhysicalConstants(Structure):
         self._recompute_around(removed_payloads)
 
     def _new_payload(
-        self, frame: str | int, mass: float, com: ArrayLike, inertia: ArrayLike
+        self, frame: str | int, mass: float, com: ArrayLike, inertia: ArrayLike | None
     ) -> Payload:
         """Return a payload; raise a ValueError if it is not physical."""
         mass = finite_number("mass", mass)
         center = finite_array("com", com, (3,))
-        rotational = finite_array("inertia", inertia, (3, 3))
+        rotational = np.zeros((3, 3))
+        if inertia is not None:
+            rotational = finite_array("inertia", inertia, (3, 3))
         if mass <= 0.0:
             raise ValueError(f"mass: expected more than 0 kg, got {mass:g}")
         largest = max(mass, np.abs(center).max(), np.abs(rotational).max())
@@ -224,10 +232,11 @@ class PhysicalConstants(Structure):
         if not np.array_equal(rotational, rotational.T):
             raise ValueError(f"inertia: expected a symmetric matrix, got {rotational.tolist()}")
         fault = rotational_fault(rotational)
-        if not fault and np.linalg.eigvalsh(rotational)[0] <= 0.0:
+        is_point = not rotational.any()
+        if not fault and not is_point and np.linalg.eigvalsh(rotational)[0] <= 0.0:
             fault = (
-                "is not positive definite; a small sphere of radius r, for example, has "
-                "0.4 m r^2 about each axis"
+                "is not positive definite; for a point mass, all of it is 0; a small sphere of "
+                "radius r, for example, has 0.4 m r^2 about each axis"
             )
         if fault:
             raise ValueError(f"inertia: of the payload {fault}")

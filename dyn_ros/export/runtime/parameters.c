@@ -103,19 +103,21 @@ static int is_positive_definite(const double m[9])
   return m[0] > 0.0 && m[0] * m[4] > m[1] * m[3] && determinant(m) > 0.0;
 }
 
-/* Return 1 if a body can have this inertia: it is positive definite, and no principal moment exceeds the sum of the
-   others. */
+/* Return 1 if a body can have this inertia: it is 0, of a point mass, or it is positive definite and no principal moment
+   exceeds the sum of the others. */
 static int is_physical(double mass, const double com[3], const double inertia[9])
 {
   double half_trace = 0.5 * (inertia[0] + inertia[4] + inertia[8]) * (1.0 + 1e-6), moments[9];
+  int is_point = 1;
   if (!(mass > 0.0) || mass > MAX_VALUE) return 0;
   if (inertia[1] != inertia[3] || inertia[2] != inertia[6] || inertia[5] != inertia[7]) return 0;
   for (int k = 0; k < 9; k++) {
     moments[k] = (k % 4 ? 0.0 : half_trace) - inertia[k];
+    is_point = is_point && inertia[k] == 0.0;
     if (inertia[k] > MAX_VALUE || inertia[k] < -MAX_VALUE) return 0;
     if (com[k % 3] > MAX_VALUE || com[k % 3] < -MAX_VALUE) return 0;
   }
-  return is_positive_definite(inertia) && is_positive_definite(moments);
+  return is_point || (is_positive_definite(inertia) && is_positive_definite(moments));
 }
 
 /* Compute the ten parameters of a body in the frame of its joint from values in a frame that has the rotation R and

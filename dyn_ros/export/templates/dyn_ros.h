@@ -150,8 +150,8 @@ int dyn_ros_are_finite(const double *numbers, size_t n);
 int dyn_ros_set_gravity(dyn_ros_model *model, const double gravity[3]);         /* [m/s2], in the world */
 int dyn_ros_set_armature(dyn_ros_model *model, const double *armature);         /* (nv,) [kg m2, kg] */
 /* Attach a body to the link of a frame, or replace the one in this slot, 0 ... 7: its mass [kg], center of mass in
-   the frame [m], and inertia about the center of mass in the axes of the frame, (3, 3) [kg m2]. Payloads
-   that the model file has are in the first slots. */
+   the frame [m], and inertia about the center of mass in the axes of the frame, (3, 3) [kg m2]; zeros are a point
+   mass. Payloads that the model file has are in the first slots. */
 int dyn_ros_set_payload(dyn_ros_model *model, int slot, int frame, double mass, const double com[3],
                         const double inertia[9]);
 /* Remove it; the inertias from before are restored exactly. */

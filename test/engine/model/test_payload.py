@@ -38,15 +38,17 @@ def frames_of(model):
     return [*first.values(), len(model.frame_names) - 1]
 
 
+@pytest.mark.parametrize("inertia", [INERTIA, None], ids=["body", "point mass"])
 @peer.robots(("every_joint", "panda", "talos_reduced"))
-def test_is_a_body_that_pinocchio_appends(robot, root_joint):
+def test_is_a_body_that_pinocchio_appends(robot, root_joint, inertia):
     pair = peer.new_pair(robot, root_joint)
     q, v, a, tau = pair.state(1)
     for number, index in enumerate(frames_of(pair.model)):
         com = COM + 0.1 * number
-        pair.model.set_payload(f"load {number}", index, MASS, com, INERTIA)
+        arguments = () if inertia is None else (inertia,)
+        pair.model.set_payload(f"load {number}", index, MASS, com, *arguments)
         frame = pair.pin.frames[index + 1]
-        body = pinocchio.Inertia(MASS, com, INERTIA)
+        body = pinocchio.Inertia(MASS, com, np.zeros((3, 3)) if inertia is None else inertia)
         pair.pin.appendBodyToJoint(frame.parentJoint, body, frame.placement)
     pair.pin_data = pair.pin.createData()
     data = dyn_ros.Data(pair.model)
@@ -206,7 +208,7 @@ GOOD = {"name": "tool", "frame": "panda_hand", "mass": 1.0, "com": COM, "inertia
         ({"inertia": [1.0, 1.0, 1.0]}, "inertia: expected 3 x 3 finite numbers, got shape (3,)"),
         ({"inertia": [[1, 0.1, 0], [0, 1, 0], [0, 0, 1]]}, "inertia: expected a symmetric matrix"),
         ({"inertia": -BALL}, "not positive semidefinite: its smallest principal moment is -0.01"),
-        ({"inertia": np.zeros((3, 3))}, "not positive definite"),
+        ({"inertia": np.diag([0.0, 1e-3, 1e-3])}, "for a point mass, all of it is 0"),
         ({"inertia": np.diag([0.0, 1.0, 1.0])}, "not positive definite"),
         ({"inertia": np.diag([1.0, 1.0, 2.1])}, "triangle inequality"),
     ],
