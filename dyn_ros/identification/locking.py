@@ -214,12 +214,12 @@ def _unmoved_joints(model: Model, samples: Samples) -> dict[str, float | None]:
 
 
 def _recorded_positions(
-    table: Table, source: Columns, name: str, since: Moment | None, until: Moment | None
+    table: Table, columns: Columns, name: str, since: Moment | None, until: Moment | None
 ) -> Array:
     """Return the positions of a joint in an interval of a table."""
     with name_file_in_errors(table):
-        positions, time = source.read(
-            source.find_columns("position", [name]), source.time_columns()
+        positions, time = columns.read(
+            columns.find_columns("position", [name]), columns.time_columns()
         )
         rows = interval_mask(since, until, time[:, 0])
     return positions[rows & (np.abs(positions[:, 0]) < MAX_MEASUREMENT), 0]

@@ -198,8 +198,8 @@ def concatenate_recordings(samples: Sequence[Samples], recordings: Sequence[Tabl
         for n, recording in enumerate(recordings)
     ]
     names_by_warning: dict[str, list[str]] = {}
-    for name, recording in zip(names, samples):
-        for text in dict.fromkeys(recording.warnings):
+    for name, recording_samples in zip(names, samples):
+        for text in dict.fromkeys(recording_samples.warnings):
             names_by_warning.setdefault(text, []).append(name)
     return dataclasses.replace(
         Samples.concatenate(samples),
