@@ -50,7 +50,7 @@ class Entry:
         self.symbol = "dyn_ros_" + name.replace("-", "_")
         self.address = 0  # address of the machine code, 0 until it is loaded
         self.call: Any = None if JIT else _make_interpreted_call(function, signature)
-        self._code: Any = None  # owner of the machine code, which is freed with it
+        self._owner: Any = None  # of the loaded machine code, which is freed with it
         ENTRIES[name] = self
 
     def load(self, before_compiling: Callable[[], object] | None = None) -> bool:
@@ -66,14 +66,14 @@ class Entry:
                 self._set_code(address, None)
                 return False
             target = library.target()
-            content, is_new = self._object_code(target, before_compiling)
-            loaded = self._import_module("emit").LoadedCode(content, self.symbol)
+            code, is_new = self._read_or_compile(target, before_compiling)
+            loaded = self._import_module("emit").LoadedCode(code, self.symbol)
             self._set_code(loaded.address, loaded)
             return is_new
 
-    def _set_code(self, address: int, code: Any) -> None:
-        self.address, self._code = address, code
-        self.call = native().Function(address, self.signature, code)
+    def _set_code(self, address: int, owner: Any) -> None:
+        self.address, self._owner = address, owner
+        self.call = native().Function(address, self.signature, owner)
 
     def is_cached(self, target: str | None = None) -> bool:
         """Return True if the machine code need not be compiled."""
@@ -85,18 +85,19 @@ class Entry:
     def code_for(self, target: str) -> bytes:
         """Return the machine code for a target, from the cache or compiled: an ELF object."""
         with _lock:
-            return self._object_code(target, None)[0]
+            return self._read_or_compile(target, None)[0]
 
     def compile(self, targets: Sequence[str]) -> bool:
         """Compile the entry into the cache for targets; return True if something was compiled."""
         with _lock:
-            compiled = [target for target in targets if self._object_code(target, None)[1]]
+            compiled = [target for target in targets if self._read_or_compile(target, None)[1]]
             self.__dict__.pop("intermediate", None)
             return bool(compiled)
 
-    def _object_code(
+    def _read_or_compile(
         self, target: str, before_compiling: Callable[[], object] | None
     ) -> tuple[bytes, bool]:
+        """Return the ELF object for a target, and True if it was compiled."""
         if not target:
             raise RuntimeError(
                 "dyn_ros generates machine code for x86-64-v2 and aarch64, which "
@@ -104,16 +105,16 @@ class Entry:
                 "NUMBA_DISABLE_JIT=1 runs kernels in Python, slowly"
             )
         name = self.file_name(target)
-        content = cache.read_entry(name) if name else None
-        if content is not None:
-            return content, False
+        code = cache.read_entry(name) if name else None
+        if code is not None:
+            return code, False
         emit = self._import_module("emit")  # an error is raised before the compilation is announced
         if before_compiling:
             before_compiling()
-        content = emit.machine_code(self.intermediate, target)
+        code = emit.machine_code(self.intermediate, target)
         if name:
-            self._store(name, content)
-        return content, True
+            self._store(name, code)
+        return code, True
 
     @functools.cached_property
     def intermediate(self) -> str:
@@ -132,12 +133,13 @@ class Entry:
 
     def _import_module(self, name: str) -> Any:
         """Import the module that compiles (lower), or emits and loads machine code (emit)."""
-        if importlib.util.find_spec("numba" if name == "lower" else "llvmlite") is None:
+        package = "numba" if name == "lower" else "llvmlite"
+        if importlib.util.find_spec(package) is None:
             raise ModuleNotFoundError(
                 f"dyn_ros has no machine code of {self.name}: its library was built from other "
                 "sources or without it; install the compiler with `pip install 'dyn_ros[compiler]'`"
                 ", or a wheel of dyn_ros",
-                name="numba",
+                name=package,
             )
         return importlib.import_module(f"{__package__}.{name}")
 
@@ -160,9 +162,9 @@ class Entry:
         digest = self.digest
         return digest and f"{self.name}-{target or library.target()}-{digest}"
 
-    def _store(self, name: str, content: bytes) -> None:
+    def _store(self, name: str, code: bytes) -> None:
         try:
-            cache.write_entry(name, content)
+            cache.write_entry(name, code)
         except OSError as error:
             warnings.warn(
                 f"{self.name} will be compiled again in the next process, because it "

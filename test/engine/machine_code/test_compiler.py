@@ -443,9 +443,11 @@ def test_a_compilation_is_announced_and_a_hit_is_not(entry):
 
 def test_threads_that_load_at_once_load_once(entry, monkeypatch):
     small, started, looks = entry(), threading.Barrier(4), []
-    find = compiler.Entry._object_code
+    find = compiler.Entry._read_or_compile
     monkeypatch.setattr(
-        compiler.Entry, "_object_code", lambda entry, *rest: looks.append(1) or find(entry, *rest)
+        compiler.Entry,
+        "_read_or_compile",
+        lambda entry, *rest: looks.append(1) or find(entry, *rest),
     )
 
     def load():

@@ -30,7 +30,7 @@ model = dyn_ros.Model.from_urdf_file(ROBOT)
 data, q = dyn_ros.Data(model), np.full(7, 0.5)
 g = dyn_ros.generalized_gravity(model, data, q).tolist()
 potential = dyn_ros.potential_energy(model, data, q)
-print([g, potential, *(ENTRIES[f"{name}-one"]._code is None
+print([g, potential, *(ENTRIES[f"{name}-one"]._owner is None
                        for name in ("generalized_gravity", "potential_energy"))])
 """.replace("ROBOT", repr(str(ROOT / "dyn_ros" / "robots" / "arm7.urdf")))
 
@@ -43,7 +43,7 @@ from dyn_ros.engine.machine_code.compiler import ENTRIES
 model = dyn_ros.Model.from_urdf_file(ROBOT)
 q = np.linspace(-1.0, 1.0, 77).reshape(11, 7)
 g = dyn_ros.generalized_gravity(model, dyn_ros.Data(model), q)
-print([LANES, ENTRIES["generalized_gravity-lanes"]._code is None, g.tolist()])
+print([LANES, ENTRIES["generalized_gravity-lanes"]._owner is None, g.tolist()])
 """.replace("ROBOT", repr(str(ROOT / "dyn_ros" / "robots" / "arm7.urdf")))
 
 
