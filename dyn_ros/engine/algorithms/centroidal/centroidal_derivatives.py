@@ -60,14 +60,15 @@ DHDQ = field(
     "world, at its origin [kg m/s, kg m2/s per rad, m].",
     True,
 )
-COMPOSITE_MOMENTUM = field("_composite_momentum", ("rows", 6))  # each body's, then each subtree's
+# Of each body, then of each subtree, about the first joint's origin
+MOMENTUM_AT_ROOT = field("_momentum_at_root", ("rows", 6))
 
 
 @kernel
 def compute_columns_and_forces(r):
     """Compute columns, velocities, accelerations and bodies of all joints, without gravity.
 
-    Reads Q, V, A; writes OV, OA, J, DJ, PSID, DADQ, DADV, COMPOSITE_MOMENTUM; calls
+    Reads Q, V, A; writes OV, OA, J, DJ, PSID, DADQ, DADV, MOMENTUM_AT_ROOT; calls
     place_universe_for_columns, place_body_columns, move_columns, store_velocity_columns,
     store_acceleration_columns, store_body.
     """
@@ -78,7 +79,7 @@ def compute_columns_and_forces(r):
         move_columns(r, i)
         rc.store_velocity_columns(r, i)
         rc.store_acceleration_columns(r, i, OA, rc.DADQ)
-        set_motion(r, COMPOSITE_MOMENTUM, i, rc.store_body(r, i, OA, Y))
+        set_motion(r, MOMENTUM_AT_ROOT, i, rc.store_body(r, i, OA, Y))
 
 
 @kernel
@@ -103,15 +104,15 @@ def store_force_columns(r):
         dF/dq_k = S_k x* f + B psid_k + Y dAdq_k
         dh/dq_k = S_k x* h + Y psid_k
 
-    Reads J, PSID, DADQ, DADV; writes COMPOSITE_INERTIA, COMPOSITE_CORIOLIS, COMPOSITE_FORCE, DFDA,
-    DFDQ, DFDV, DHDQ, COMPOSITE_MOMENTUM.
+    Reads J, PSID, DADQ, DADV; writes SUBTREE_INERTIA, SUBTREE_CORIOLIS, SUBTREE_FORCE, DFDA, DFDQ,
+    DFDV, DHDQ, MOMENTUM_AT_ROOT.
     """
-    rc.clear_composites(r)
-    clear_force(r, COMPOSITE_MOMENTUM, 0)
+    rc.clear_subtree_sums(r)
+    clear_force(r, MOMENTUM_AT_ROOT, 0)
     for i in range(njoints(r), 0, -1):
         Y, B = rc.add_inertia_to_parent(r, i), rc.add_coriolis_to_parent(r, i)
-        f = rc.add_force_to_parent(r, rc.COMPOSITE_FORCE, i)
-        h = rc.add_force_to_parent(r, COMPOSITE_MOMENTUM, i)
+        f = rc.add_force_to_parent(r, rc.SUBTREE_FORCE, i)
+        h = rc.add_force_to_parent(r, MOMENTUM_AT_ROOT, i)
         for c in range(ncolumns(r, i)):
             S = motion_column(r, J, i, c)
             set_column(r, rd.DFDA, i, c, inertia_times(Y, S))
@@ -170,10 +171,10 @@ def centroidal_derivatives_kernel(r):
     """
     compute_columns_and_forces(r)
     store_force_columns(r)
-    Y = inertia(r, rc.COMPOSITE_INERTIA, 0)
+    Y = inertia(r, rc.SUBTREE_INERTIA, 0)
     com = store_com(r, Y.mass, Y.first_moment)
-    h = force_moved(scale(-1.0, com), force(r, COMPOSITE_MOMENTUM, 0))
-    f = force_moved(scale(-1.0, com), force(r, rc.COMPOSITE_FORCE, 0))
+    h = force_moved(scale(-1.0, com), force(r, MOMENTUM_AT_ROOT, 0))
+    f = force_moved(scale(-1.0, com), force(r, rc.SUBTREE_FORCE, 0))
     set_force(r, HG, 0, h)
     set_force(r, DHG, 0, f)
     for columns in (DH_DQ, DHDOT_DQ, DHDOT_DV, DHDOT_DA):
@@ -207,8 +208,8 @@ def com_velocity_derivatives_kernel(r):
 
         dvcom/dq_k = (S_k x* h + Y psid_k).linear / m
 
-    Reads Q, V; writes VCOM, OV, J, DJ, PSID, DVDQ, DADV, DVCOM_DQ, DHDQ, COMPOSITE_MOMENTUM; calls
-    place_universe_for_columns, clear_composites, shift_velocity_columns_to_world,
+    Reads Q, V; writes VCOM, OV, J, DJ, PSID, DVDQ, DADV, DVCOM_DQ, DHDQ, MOMENTUM_AT_ROOT; calls
+    place_universe_for_columns, clear_subtree_sums, shift_velocity_columns_to_world,
     place_body_columns, move_columns, store_velocity_columns.
     """
     rc.place_universe_for_columns(r)
@@ -216,17 +217,17 @@ def com_velocity_derivatives_kernel(r):
         Y = rc.place_body_columns(r, i)
         move_columns(r, i)
         rc.store_velocity_columns(r, i)
-        set_inertia(r, rc.COMPOSITE_INERTIA, i, Y)
-        set_force(r, COMPOSITE_MOMENTUM, i, inertia_times(Y, motion(r, OV, i)))
-    rc.clear_composites(r)
-    clear_force(r, COMPOSITE_MOMENTUM, 0)
+        set_inertia(r, rc.SUBTREE_INERTIA, i, Y)
+        set_force(r, MOMENTUM_AT_ROOT, i, inertia_times(Y, motion(r, OV, i)))
+    rc.clear_subtree_sums(r)
+    clear_force(r, MOMENTUM_AT_ROOT, 0)
     clear_entries(r, DVCOM_DQ, 3 * nv(r))
     for i in range(njoints(r), 0, -1):
-        Y, h = rc.add_inertia_to_parent(r, i), rc.add_force_to_parent(r, COMPOSITE_MOMENTUM, i)
+        Y, h = rc.add_inertia_to_parent(r, i), rc.add_force_to_parent(r, MOMENTUM_AT_ROOT, i)
         for c in range(ncolumns(r, i)):
             set_column(r, DHDQ, i, c, momentum_column(r, i, c, Y, h))
-    Y = inertia(r, rc.COMPOSITE_INERTIA, 0)
-    set_vector(r, VCOM, 0, divided_by_mass(force(r, COMPOSITE_MOMENTUM, 0).linear, Y.mass))
+    Y = inertia(r, rc.SUBTREE_INERTIA, 0)
+    set_vector(r, VCOM, 0, divided_by_mass(force(r, MOMENTUM_AT_ROOT, 0).linear, Y.mass))
     for i in range(1, njoints(r) + 1):
         for c in range(ncolumns(r, i)):
             dh = force_column(r, DHDQ, i, c)

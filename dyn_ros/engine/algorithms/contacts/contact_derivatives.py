@@ -64,18 +64,17 @@ def differentiate_contact_dynamics(r):
     Reads Q, V, F_EXT, DDQ; writes A, M, OV, OA_GF, TAU, J, DJ, PSID, PSIDD, DADQ, DADV, DTAU_DQ,
     DTAU_DV, DFDA, DFDQ, DFDV, DDQ_DQ, DDQ_DV, LAMBDA_C, LAMBDA_C_PROX, DIFF_LAMBDA_C, DAC_DQ,
     DAC_DV, DAC_DA, DVC_DQ, DDQ_DTAU, DLAMBDA_DQ, DLAMBDA_DV, DLAMBDA_DTAU; calls
-    outward_pass_from_universe, subtract_contact_forces, inward_pass, differentiate_contacts,
-    differentiate_forces, compute_torque_response, move_rates_to_origin, move_forces.
+    outward_pass_from_universe, subtract_contact_forces, differentiate_inward,
+    differentiate_contacts, differentiate_forces, compute_torque_response, move_rates_to_origin,
+    move_forces.
     """
     n = nv(r)
     for k in range(n):
         set_entry(r, A, k, entry(r, DDQ, k))
     set_universe_acceleration(r, OA_GF)
     rc.outward_pass_from_universe(r, True, False)
-    contact_row_derivatives.subtract_contact_forces(
-        r, contact_dynamics.LAMBDA_C, rc.COMPOSITE_FORCE
-    )
-    rd.inward_pass(r, False)
+    contact_row_derivatives.subtract_contact_forces(r, contact_dynamics.LAMBDA_C, rc.SUBTREE_FORCE)
+    rd.differentiate_inward(r, False)
     contact_row_derivatives.differentiate_contacts(r, with_acceleration=True)
     contact_row_derivatives.differentiate_forces(r, contact_dynamics.LAMBDA_C, rd.DTAU_DQ)
     response = Response(matrix(r, DDQ_DTAU), matrix(r, DLAMBDA_DTAU))

@@ -100,7 +100,7 @@ def run_proximal_iteration(r, forces, previous, n):
         add_to_entry(r, SOLVED_FORCES, k, mu * entry(r, forces, k))
     semidefinite.solve_factored(r, m, SOLVED_FORCES)
     residual = entry(r, packed.SOLUTION, contacts.RESIDUAL)
-    target = packed.float_setting(r, packed.TARGET_RESIDUAL)
+    target = packed.packed_float(r, packed.TARGET_RESIDUAL)
     for k in range(m):
         x, x_new, x_previous = (
             entry(r, forces, k),
@@ -128,14 +128,14 @@ def solve_damped(r, forces, previous):
     Reads CONSTRAINT_RESIDUAL, COUPLING; writes FACTOR, FACTOR_INVERSE, INVERSE_PIVOTS, RIGHT_SIDE,
     TRACE_WEIGHTS, SOLUTION, SOLVED_FORCES, VIOLATION, forces, previous.
     """
-    m, target = nconstraints(r), packed.float_setting(r, packed.TARGET_RESIDUAL)
+    m, target = nconstraints(r), packed.packed_float(r, packed.TARGET_RESIDUAL)
     rank = semidefinite.numerical_rank(r, m, COUPLING, EIGENVALUE_TOLERANCE)
     store_solution(r, rank, target + 1.0, 0.0)
     semidefinite.factor_semidefinite(r, m, COUPLING, damping_above_rounding(r))
     for k in range(m):
         set_entry(r, forces, k, 0.0)
         set_entry(r, previous, k, 0.0)
-    for n in range(packed.integer_setting(r, packed.MAX_ITERATIONS)):
+    for n in range(packed.packed_integer(r, packed.MAX_ITERATIONS)):
         run_proximal_iteration(r, forces, previous, n)
         residual = entry(r, packed.SOLUTION, contacts.RESIDUAL)
         if all_above(target, residual):

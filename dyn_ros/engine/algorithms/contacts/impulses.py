@@ -76,7 +76,7 @@ def set_impact_residual(r):
         m = motion_sub(v.first, v.second)
         for k in range(packed.row_start(r, n), packed.row_stop(r, n)):
             f = contact_rows.row_force(r, n, k - packed.row_start(r, n))
-            residual = (1.0 + packed.float_setting(r, packed.RESTITUTION)) * power(f, m)
+            residual = (1.0 + packed.packed_float(r, packed.RESTITUTION)) * power(f, m)
             set_entry(r, cf.CONSTRAINT_RESIDUAL, k, residual)
 
 
@@ -279,10 +279,10 @@ def outward_impact_pass(r):
         psid = v_p x S,  psidd = a_p x S
         f = Y a
 
-    Reads V, DQ_AFTER; writes OV, OA_GF, J, PSID, PSIDD, COMPOSITE_INERTIA, COMPOSITE_FORCE; calls
+    Reads V, DQ_AFTER; writes OV, OA_GF, J, PSID, PSIDD, SUBTREE_INERTIA, SUBTREE_FORCE; calls
     place_universe_for_columns, store_placed_columns.
     """
-    restitution = packed.float_setting(r, packed.RESTITUTION)
+    restitution = packed.packed_float(r, packed.RESTITUTION)
     rc.place_universe_for_columns(r)
     clear_motion(r, OA_GF, 0)
     for i in range(1, njoints(r) + 1):
@@ -299,8 +299,8 @@ def outward_impact_pass(r):
             a = motion_add(a, motion_scale(v_after - v_before, S))
         set_motion(r, OV, i, v)
         set_motion(r, OA_GF, i, a)
-        set_inertia(r, rc.COMPOSITE_INERTIA, i, Y)
-        set_force(r, rc.COMPOSITE_FORCE, i, inertia_times(Y, a))
+        set_inertia(r, rc.SUBTREE_INERTIA, i, Y)
+        set_force(r, rc.SUBTREE_FORCE, i, inertia_times(Y, a))
 
 
 @kernel
@@ -309,11 +309,11 @@ def differentiate_momentum(r):
 
         dp = d(M (v_after - v) - J' impulse)
 
-    Reads IMPULSE_C; writes DTAU_DQ, DFDQ; calls subtract_contact_forces, inward_pass_at_rest,
-    differentiate_forces.
+    Reads IMPULSE_C; writes DTAU_DQ, DFDQ; calls subtract_contact_forces,
+    differentiate_inward_at_rest, differentiate_forces.
     """
-    contact_row_derivatives.subtract_contact_forces(r, IMPULSE_C, rc.COMPOSITE_FORCE)
-    rd.inward_pass_at_rest(r, rd.DTAU_DQ)
+    contact_row_derivatives.subtract_contact_forces(r, IMPULSE_C, rc.SUBTREE_FORCE)
+    rd.differentiate_inward_at_rest(r, rd.DTAU_DQ)
     contact_row_derivatives.differentiate_forces(r, IMPULSE_C, rd.DTAU_DQ)
 
 
@@ -337,7 +337,7 @@ def solve_impact_derivatives(r):
     )
     compute_row_response(
         r,
-        1.0 + packed.float_setting(r, packed.RESTITUTION),
+        1.0 + packed.packed_float(r, packed.RESTITUTION),
         matrix(r, contact_row_derivatives.DAC_DA),
         matrix(r, DQ_AFTER_DV),
         matrix(r, DIMPULSE_DV),

@@ -38,12 +38,12 @@ PROJECTOR = field(
     ("nv", "nv"),
     "Projector N of torques that do not accelerate one frame, in tau = J' f + N tau_0.",
 )
-MU = field(
+OPERATIONAL_CORIOLIS = field(
     "operational_coriolis",
     ("constraints",),
     "Coriolis and centrifugal forces at one frame, mu = Lambda (J M^-1 C v - dJ/dt v) [N, N m].",
 )
-P = field(
+OPERATIONAL_GRAVITY = field(
     "operational_gravity",
     ("constraints",),
     "Gravity forces at one frame, p = Lambda J M^-1 g [N, N m].",
@@ -137,7 +137,7 @@ def project_bias_forces(r):
 
         mu = Jbar' (nle - g) - Lambda dJ v,  p = Jbar' g            Khatib (1987)
 
-    Reads NLE, G, CONSTRAINT_RESIDUAL, OSIM, JBAR; writes MU, P.
+    Reads NLE, G, CONSTRAINT_RESIDUAL, OSIM, JBAR; writes OPERATIONAL_CORIOLIS, OPERATIONAL_GRAVITY.
     """
     n, m = nv(r), nconstraints(r)
     Lambda, Jbar = matrix_of_width(r, OSIM, m), matrix_of_width(r, JBAR, m)
@@ -150,8 +150,8 @@ def project_bias_forces(r):
             x, g = element(r, Jbar, j, k), entry(r, G, j)
             mu = mu + x * (entry(r, NLE, j) - g)
             p = p + x * g
-        set_entry(r, MU, k, mu)
-        set_entry(r, P, k, p)
+        set_entry(r, OPERATIONAL_CORIOLIS, k, mu)
+        set_entry(r, OPERATIONAL_GRAVITY, k, p)
 
 
 @kernel
@@ -211,16 +211,16 @@ def move_inverse_to_origin(r):
 def compute_bias_forces(r):
     """Compute mu and p after ``compute_frame_inverses``; move all results to the world's origin.
 
-    Reads Q, V, A, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F, NLE, G, OSIM, JBAR, MU, P; calls
-    nonlinear_effects_kernel, generalized_gravity_kernel, project_bias_forces,
-    move_inverse_to_origin.
+    Reads Q, V, A, F_EXT; writes LIMI, JOINT_V, JOINT_A, JOINT_F, NLE, G, OSIM, JBAR,
+    OPERATIONAL_CORIOLIS, OPERATIONAL_GRAVITY; calls nonlinear_effects_kernel,
+    generalized_gravity_kernel, project_bias_forces, move_inverse_to_origin.
     """
     nonlinear_effects_kernel(r)
     generalized_gravity_kernel(r)
     project_bias_forces(r)
     move_inverse_to_origin(r)
-    contact_rows.move_entries_to_origin(r, contact_rows.MOMENT_ROWS, MU)
-    contact_rows.move_entries_to_origin(r, contact_rows.MOMENT_ROWS, P)
+    contact_rows.move_entries_to_origin(r, contact_rows.MOMENT_ROWS, OPERATIONAL_CORIOLIS)
+    contact_rows.move_entries_to_origin(r, contact_rows.MOMENT_ROWS, OPERATIONAL_GRAVITY)
 
 
 _inverse_kernel = sequence(invert_inertia_matrix, compute_frame_inverses, move_inverse_to_origin)
@@ -367,7 +367,7 @@ def null_space_projector(
 @algorithm(
     sequence(invert_inertia_matrix, compute_frame_inverses, compute_bias_forces),
     inputs=(Q, V, packed.CONTACT_ROWS),
-    results=(MU, P),
+    results=(OPERATIONAL_CORIOLIS, OPERATIONAL_GRAVITY),
     also_writes=(OSIM, JBAR),
     options=(packed.CONTACTS,),
     mimic_kernel=sequence(

@@ -268,33 +268,33 @@ def _frame_index(model: Model, contact: Contact, attribute: str) -> int:
 
 
 @kernel
-def integer_setting(r, k):
-    """Return integer k of the settings, such as ``MAX_ITERATIONS``."""
+def packed_integer(r, k):
+    """Return integer k of the packed numbers, such as ``MAX_ITERATIONS``."""
     return load(integers_at(option(r, CONTACTS)), k)
 
 
 @kernel
 def ncontacts(r):
     """Return the number of contacts."""
-    return integer_setting(r, NCONTACTS)
+    return packed_integer(r, NCONTACTS)
 
 
 @kernel
-def float_setting(r, k):
-    """Return float k of the settings, such as ``RESTITUTION``."""
+def packed_float(r, k):
+    """Return float k of the packed numbers, such as ``RESTITUTION``."""
     return load(floats_at(option(r, CONTACTS)), k)
 
 
 @kernel
 def contact_damping(r):
     """Return the damping."""
-    return float_setting(r, DAMPING)
+    return packed_float(r, DAMPING)
 
 
 @kernel
 def contact_integer(r, n, k):
     """Return integer k of contact n."""
-    return integer_setting(r, CONTACT + CONTACT_SIZE * n + k)
+    return packed_integer(r, CONTACT + CONTACT_SIZE * n + k)
 
 
 @kernel
@@ -346,7 +346,7 @@ def any_at_origin(r):
 def baumgarte_gains(r, n):
     """Return the gains kp and kd of contact n [1/s2, 1/s]."""
     k = CONTACT + CONTACT_SIZE * n
-    return float_setting(r, k + KP), float_setting(r, k + KD)
+    return packed_float(r, k + KP), packed_float(r, k + KD)
 
 
 @kernel

@@ -67,12 +67,12 @@ def differentiate_accelerations(r, bodies_placed):
         dqdd/dq = -M^-1 dtau/dq,  dqdd/dv = -M^-1 dtau/dv
 
     Reads Q, V, F_EXT, DDQ, MINV; writes A, M, OV, OA_GF, TAU, J, DJ, PSID, PSIDD, DADQ, DADV,
-    DTAU_DQ, DTAU_DV, DFDA, DFDQ, DFDV, DDQ_DQ, DDQ_DV; calls outward_pass, inward_pass.
+    DTAU_DQ, DTAU_DV, DFDA, DFDQ, DFDV, DDQ_DQ, DDQ_DV; calls outward_pass, differentiate_inward.
     """
     for k in range(nv(r)):
         set_entry(r, A, k, entry(r, DDQ, k))
     rc.outward_pass(r, bodies_placed)
-    rd.inward_pass(r, True)
+    rd.differentiate_inward(r, True)
     dtau_dq, dtau_dv = matrix(r, rd.DTAU_DQ), matrix(r, rd.DTAU_DV)
     set_minus_minverse_times(r, matrix(r, DDQ_DQ), matrix(r, DDQ_DV), dtau_dq, dtau_dv)
 

@@ -64,7 +64,7 @@ def zero_vectors(r):
 
 
 @kernel
-def acceleration_block(r, i, j, k):
+def first_order_block(r, i, j, k):
     """Return three products with row i of dM/dq, for rows j to j + 7 and a few columns from k on.
 
         qq_jk = sum of R_dadq_ilj ddq_dq_lk + ddq_dq_lj R_dadq_ilk
@@ -103,7 +103,7 @@ def store_sum(r, X, B, i, j, k, x):
 
 
 @kernel
-def add_accelerations(r):
+def add_first_order_terms(r):
     """Compute the terms in parentheses above, without d2ddq_dvdv; M^-1 is still to be applied.
 
     Eight rows j and a few columns k are computed at a time.
@@ -116,7 +116,7 @@ def add_accelerations(r):
         dtaudq = matrix_row(r, D2DDQ_DTAUDQ, i, n, n)
         for j in range(0, n, 8):
             for k in range(0, n, simd_width(r.work)):
-                qq, qv, tq = acceleration_block(r, i, j, k)
+                qq, qv, tq = first_order_block(r, i, j, k)
                 store_sum(r, D2DDQ_DQDQ, rnea_second_order.D2TAU_DQDQ, i, j, k, qq)
                 store_sum(r, D2DDQ_DQDV, rnea_second_order.D2TAU_DQDV, i, j, k, qv)
                 for t in range(min(8, n - j)):
@@ -158,11 +158,11 @@ def differentiate_twice(r):
 
     Writes OV, OA_GF, J, DJ, PSID, PSIDD, DVDQ, DADQ, DADV, DFDA, DFDQ, DFDV, D2TAU_DQDQ,
     D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ, D2DDQ_DQDQ, D2DDQ_DVDV, D2DDQ_DQDV, D2DDQ_DTAUDQ, SLICE;
-    calls store_second_order, shift_columns_to_world, add_accelerations.
+    calls store_second_order, shift_columns_to_world, add_first_order_terms.
     """
     rnea_second_order.store_second_order(r)
     shift_columns_to_world(r)
-    add_accelerations(r)
+    add_first_order_terms(r)
     set_minus_minverse_times_tensor(r, D2DDQ_DVDV, rnea_second_order.D2TAU_DVDV)
     for X in (D2DDQ_DQDQ, D2DDQ_DQDV, D2DDQ_DTAUDQ):
         set_minus_minverse_times_tensor(r, X, X)

@@ -33,7 +33,7 @@ def coriolis_matrix_kernel(r):
         C_jk = S_j . (Y dS_k + B S_k / 2)               j is an ancestor of k, or k itself
         C_kj = Y S_k . dS_j + (B' S_k / 2) . S_j        j is an ancestor of k
 
-    Reads Q, V; writes OV, J, DJ, C; calls place_universe_for_columns, clear_composites,
+    Reads Q, V; writes OV, J, DJ, C; calls place_universe_for_columns, clear_subtree_sums,
     place_body_columns, move_columns.
     """
     A = matrix(r, C)
@@ -42,11 +42,9 @@ def coriolis_matrix_kernel(r):
         Y = rc.place_body_columns(r, i)
         move_columns(r, i)
         v = motion(r, OV, i)
-        set_inertia(r, rc.COMPOSITE_INERTIA, i, Y)
-        set_coriolis(
-            r, rc.COMPOSITE_CORIOLIS, i, coriolis_inertia(Y, v, inertia_times(Y, v).linear)
-        )
-    rc.clear_composites(r)
+        set_inertia(r, rc.SUBTREE_INERTIA, i, Y)
+        set_coriolis(r, rc.SUBTREE_CORIOLIS, i, coriolis_inertia(Y, v, inertia_times(Y, v).linear))
+    rc.clear_subtree_sums(r)
     clear_sparse(r, C)
     for i in range(njoints(r), 0, -1):
         Y, B = rc.add_inertia_to_parent(r, i), rc.add_coriolis_to_parent(r, i)

@@ -38,9 +38,9 @@ DADQ = field(
 )
 DADV = field("dAdv", ("ncolumns", 6), "dJ + dVdq [m/s, rad/s per rad, m].", True)
 # The outward pass stores these quantities of bodies; the inward pass sums them over subtrees.
-COMPOSITE_INERTIA = field("_composite_inertia", ("rows", 10))
-COMPOSITE_CORIOLIS = field("_composite_coriolis", ("rows", 12))
-COMPOSITE_FORCE = field("_composite_force", ("rows", 6))
+SUBTREE_INERTIA = field("_subtree_inertia", ("rows", 10))
+SUBTREE_CORIOLIS = field("_subtree_coriolis", ("rows", 12))
+SUBTREE_FORCE = field("_subtree_force", ("rows", 6))
 
 
 # --- outward
@@ -145,7 +145,7 @@ def store_body(r, i, acceleration, Y):
         f = Y a + v x* h
         B u = v x* Y u - Y (v x u) + u x* h         for any motion u
 
-    Reads OV, acceleration; writes COMPOSITE_INERTIA, COMPOSITE_CORIOLIS, COMPOSITE_FORCE.
+    Reads OV, acceleration; writes SUBTREE_INERTIA, SUBTREE_CORIOLIS, SUBTREE_FORCE.
     """
     v = motion(r, OV, i)
     h = inertia_times(Y, v)
@@ -153,9 +153,9 @@ def store_body(r, i, acceleration, Y):
         inertia_times(Y, motion(r, acceleration, i)),
         force_cross(v, h),
     )
-    set_inertia(r, COMPOSITE_INERTIA, i, Y)
-    set_coriolis(r, COMPOSITE_CORIOLIS, i, coriolis_inertia(Y, v, h.linear))
-    set_force(r, COMPOSITE_FORCE, i, f)
+    set_inertia(r, SUBTREE_INERTIA, i, Y)
+    set_coriolis(r, SUBTREE_CORIOLIS, i, coriolis_inertia(Y, v, h.linear))
+    set_force(r, SUBTREE_FORCE, i, f)
     return h
 
 
@@ -165,12 +165,12 @@ def subtract_external_force(r, i):
 
         f = f - X* R f_ext                  R: rotation from body to world axes
 
-    Reads F_EXT, ROTATION, POSITION; writes COMPOSITE_FORCE.
+    Reads F_EXT, ROTATION, POSITION; writes SUBTREE_FORCE.
     """
     if has_input(r, F_EXT):
         R = rotation(r, wa.ROTATION, i)
         pushed = force_moved(wa.position(r, i), force_rotated(R, external_force(r, i)))
-        set_force(r, COMPOSITE_FORCE, i, force_sub(force(r, COMPOSITE_FORCE, i), pushed))
+        set_force(r, SUBTREE_FORCE, i, force_sub(force(r, SUBTREE_FORCE, i), pushed))
 
 
 @kernel
@@ -217,29 +217,29 @@ def outward_pass_from_universe(r, bodies_placed, with_public_results):
 
 
 @kernel
-def clear_composites(r):
-    """Clear the composites of the universe, which sum all bodies.
+def clear_subtree_sums(r):
+    """Clear the sums of the universe, whose subtree is the whole robot.
 
-    Writes COMPOSITE_INERTIA, COMPOSITE_CORIOLIS, COMPOSITE_FORCE.
+    Writes SUBTREE_INERTIA, SUBTREE_CORIOLIS, SUBTREE_FORCE.
     """
-    clear_inertia(r, COMPOSITE_INERTIA, 0)
-    clear_coriolis(r, COMPOSITE_CORIOLIS, 0)
-    clear_force(r, COMPOSITE_FORCE, 0)
+    clear_inertia(r, SUBTREE_INERTIA, 0)
+    clear_coriolis(r, SUBTREE_CORIOLIS, 0)
+    clear_force(r, SUBTREE_FORCE, 0)
 
 
 @kernel
 def add_inertia_to_parent(r, i):
-    """Add Y of the subtree of joint i to its parent's; return it. Writes COMPOSITE_INERTIA."""
-    Y = inertia(r, COMPOSITE_INERTIA, i)
-    add_to_inertia(r, COMPOSITE_INERTIA, parent(r, i), Y)
+    """Add Y of the subtree of joint i to its parent's; return it. Writes SUBTREE_INERTIA."""
+    Y = inertia(r, SUBTREE_INERTIA, i)
+    add_to_inertia(r, SUBTREE_INERTIA, parent(r, i), Y)
     return Y
 
 
 @kernel
 def add_coriolis_to_parent(r, i):
-    """Add B of the subtree of joint i to its parent's; return it. Writes COMPOSITE_CORIOLIS."""
-    B = coriolis(r, COMPOSITE_CORIOLIS, i)
-    add_to_coriolis(r, COMPOSITE_CORIOLIS, parent(r, i), B)
+    """Add B of the subtree of joint i to its parent's; return it. Writes SUBTREE_CORIOLIS."""
+    B = coriolis(r, SUBTREE_CORIOLIS, i)
+    add_to_coriolis(r, SUBTREE_CORIOLIS, parent(r, i), B)
     return B
 
 

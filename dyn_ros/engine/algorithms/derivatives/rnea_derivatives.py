@@ -75,7 +75,7 @@ DFDV = field(
 
 
 @kernel
-def inward_pass(r, with_public_results):
+def differentiate_inward(r, with_public_results):
     """Compute the derivatives, column by column, in an inward pass.
 
         Fa = Y S,  Fv = B S + Y dAdv,  Fq = B psid + Y psidd + S x* f
@@ -90,10 +90,10 @@ def inward_pass(r, with_public_results):
     dF/dv = Fv.
 
     Reads A, J, PSID, PSIDD, DADV; writes M, TAU, DTAU_DQ, DTAU_DV, DFDA, DFDQ, DFDV; calls
-    clear_composites.
+    clear_subtree_sums.
     """
     H, dq, dv = matrix(r, M), matrix(r, DTAU_DQ), matrix(r, DTAU_DV)
-    rc.clear_composites(r)
+    rc.clear_subtree_sums(r)
     clear_sparse(r, DTAU_DQ)
     clear_sparse(r, DTAU_DV)
     if with_public_results:
@@ -101,7 +101,7 @@ def inward_pass(r, with_public_results):
         clear_entries(r, TAU, nv(r))
     for i in range(njoints(r), 0, -1):
         Y, B = rc.add_inertia_to_parent(r, i), rc.add_coriolis_to_parent(r, i)
-        f = rc.add_force_to_parent(r, rc.COMPOSITE_FORCE, i)
+        f = rc.add_force_to_parent(r, rc.SUBTREE_FORCE, i)
         for c in range(ncolumns(r, i)):
             k = idx_v(r, i) + c
             S = motion_column(r, J, i, c)
@@ -215,10 +215,10 @@ def rnea_derivatives_kernel(r):
     See the formulas of this module.
 
     Reads Q, V, A, F_EXT; writes M, OV, OA_GF, TAU, J, DJ, PSID, PSIDD, DVDQ, DADQ, DADV, DTAU_DQ,
-    DTAU_DV, DFDA, DFDQ, DFDV; calls outward_pass, inward_pass, shift_columns_to_world.
+    DTAU_DV, DFDA, DFDQ, DFDV; calls outward_pass, differentiate_inward, shift_columns_to_world.
     """
     rc.outward_pass(r, False)
-    inward_pass(r, True)
+    differentiate_inward(r, True)
     shift_columns_to_world(r)
 
 
@@ -226,7 +226,7 @@ def rnea_derivatives_kernel(r):
 
 
 @kernel
-def inward_pass_at_rest(r, field):
+def differentiate_inward_at_rest(r, field):
     """Compute the derivatives with respect to q at rest, stored in a field, in an inward pass.
 
         dtau_j/dq_k = S_j . (Y psidd_k + S_k x* f)
@@ -235,13 +235,13 @@ def inward_pass_at_rest(r, field):
     j: velocities of ancestors of the joint of k. For j of the same joint, dtau_j/dq_k lacks
     S_k x* f.
 
-    Reads J, PSIDD; writes COMPOSITE_INERTIA, COMPOSITE_CORIOLIS, COMPOSITE_FORCE, DFDQ, field.
+    Reads J, PSIDD; writes SUBTREE_INERTIA, SUBTREE_CORIOLIS, SUBTREE_FORCE, DFDQ, field.
     """
     dq = matrix(r, field)
-    rc.clear_composites(r)
+    rc.clear_subtree_sums(r)
     clear_sparse(r, field)
     for i in range(njoints(r), 0, -1):
-        Y, f = rc.add_inertia_to_parent(r, i), rc.add_force_to_parent(r, rc.COMPOSITE_FORCE, i)
+        Y, f = rc.add_inertia_to_parent(r, i), rc.add_force_to_parent(r, rc.SUBTREE_FORCE, i)
         for c in range(ncolumns(r, i)):
             k = idx_v(r, i) + c
             S = motion_column(r, J, i, c)
@@ -266,7 +266,7 @@ def static_derivatives(r, field):
         psidd = a_0 x S,  psid = 0          a_0 = (-gravity, 0)
 
     Reads Q, F_EXT; writes OV, OA_GF, J, PSIDD, DFDQ, field; calls place_universe_for_columns,
-    inward_pass_at_rest, place_body_columns, subtract_external_force.
+    differentiate_inward_at_rest, place_body_columns, subtract_external_force.
     """
     rc.place_universe_for_columns(r)
     wa.set_universe_acceleration(r, OA_GF)
@@ -275,10 +275,10 @@ def static_derivatives(r, field):
         Y = rc.place_body_columns(r, i)
         for c in range(ncolumns(r, i)):
             set_column(r, rc.PSIDD, i, c, motion_cross(oa, motion_column(r, J, i, c)))
-        set_inertia(r, rc.COMPOSITE_INERTIA, i, Y)
-        set_force(r, rc.COMPOSITE_FORCE, i, inertia_times(Y, oa))
+        set_inertia(r, rc.SUBTREE_INERTIA, i, Y)
+        set_force(r, rc.SUBTREE_FORCE, i, inertia_times(Y, oa))
         rc.subtract_external_force(r, i)
-    inward_pass_at_rest(r, field)
+    differentiate_inward_at_rest(r, field)
     for columns in (J, rc.PSIDD):
         shift_motions_to_world(r, columns, nallcolumns(r))
     shift_forces_to_world(r, DFDQ, nallcolumns(r))

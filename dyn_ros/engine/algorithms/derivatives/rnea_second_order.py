@@ -99,10 +99,10 @@ def coriolis_rate(B, S):
 def outer_column(r, i, c):
     """Return column d, with the inertia of its subtree and its rates.
 
-    Reads J, PSID, COMPOSITE_INERTIA, COMPOSITE_CORIOLIS, DFDA, DFDQ, DFDV.
+    Reads J, PSID, SUBTREE_INERTIA, SUBTREE_CORIOLIS, DFDA, DFDQ, DFDV.
     """
-    Y = inertia(r, rc.COMPOSITE_INERTIA, i)
-    B = coriolis(r, rc.COMPOSITE_CORIOLIS, i)
+    Y = inertia(r, rc.SUBTREE_INERTIA, i)
+    B = coriolis(r, rc.SUBTREE_CORIOLIS, i)
     S, psid = motion_column(r, J, i, c), motion_column(r, rc.PSID, i, c)
     D = coriolis_add(coriolis_rate(B, S), coriolis_inertia(Y, psid, inertia_times(Y, psid).linear))
     return Outer(
@@ -197,7 +197,7 @@ def store_entries(r, d, e, f, F, k, a, de_one_joint, ef_one_joint):
 
 @kernel
 def store_second_order(r):
-    """Store the second-order derivatives, after ``outward_pass`` and ``inward_pass``.
+    """Store the second-order derivatives, after ``outward_pass`` and ``differentiate_inward``.
 
     Writes D2TAU_DQDQ, D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ; calls outer_column, compute_forces,
     store_entries.
@@ -235,10 +235,10 @@ def rnea_second_order_derivatives_kernel(r):
 
     Reads Q, V, A, F_EXT; writes M, OV, OA_GF, TAU, J, DJ, PSID, PSIDD, DVDQ, DADQ, DADV, DTAU_DQ,
     DTAU_DV, DFDA, DFDQ, DFDV, D2TAU_DQDQ, D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ; calls outward_pass,
-    inward_pass, store_second_order, shift_columns_to_world.
+    differentiate_inward, store_second_order, shift_columns_to_world.
     """
     rc.outward_pass(r, False)
-    rd.inward_pass(r, True)
+    rd.differentiate_inward(r, True)
     store_second_order(r)
     rd.shift_columns_to_world(r)
 

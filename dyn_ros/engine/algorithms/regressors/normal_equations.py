@@ -118,7 +118,7 @@ def add_products(r, k, i, start, end):
 
 
 @kernel
-def add_row(r, k, start, end):
+def add_row_products(r, k, start, end):
     """Add the products of the row of velocity k, for one state.
 
         W'W = W'W + w y_k y_k'
@@ -237,7 +237,7 @@ def normal_equations_kernel(r):
         W'W = W'W + sum of w_k y_k y_k'     y: row of the regressor, features and torque
 
     Reads Q, V, A, TAU_IN, FEATURES, ROW_WEIGHTS; writes WEIGHT; calls place_universe_with_gravity,
-    parameter_columns, store_features, add_lanes, add_row.
+    parameter_columns, store_features, add_lanes, add_row_products.
     """
     if has_mimic_joints(r):
         clear_entries(r, EQUATIONS, size(r, EQUATIONS))
@@ -253,7 +253,7 @@ def normal_equations_kernel(r):
         if is_batch(r):
             add_lanes(r, k, start // LANES, (stop + LANES - 1) // LANES)
         else:
-            add_row(r, k, start, stop)
+            add_row_products(r, k, start, stop)
 
 
 @public
