@@ -4,30 +4,30 @@
 
 Singh, Russell and Wensing, "On second-order derivatives of rigid-body dynamics" (2022),
 based on the first order in rnea_derivatives.py.
-Along q_d, the subtree of column d moves with S_d. In addition, v changes by psid_d, S_e does not
-change, psid_e changes by psid_d x S_e, and psidd_e by psidd_d x S_e + 2 psid_d x psid_e; by
-Jacobi's identity, this also holds for the columns of d's own joint. The subtree of d has the
-composite inertia Y and the Coriolis inertia B, with the rates along q_d
+Along q_i, the subtree of velocity i moves with S_i. In addition, v changes by psid_i, S_j does not
+change, psid_j changes by psid_i x S_j, and psidd_j by psidd_i x S_j + 2 psid_i x psid_j; by
+Jacobi's identity, this also holds for the columns of i's own joint. The subtree of i has the
+composite inertia Y and the Coriolis inertia B, with the rates along q_i
 
-    P = S_d x* Y - Y S_d x,  D = S_d x* B - B S_d x + B(Y, psid_d)
+    dY = S_i x* Y - Y S_i x,  dB = S_i x* B - B S_i x + B(Y, psid_i)
 
-Let e be an ancestor of d, and f of e. With dF/da_d = Y S_d, dF/dv_d, dF/dq_d of the first order,
-and F1 = S_e x* dF/da_d, F2 = P S_e, each entry is a product with columns of f:
+Let j be an ancestor of i, and k of j. With dF/da_i = Y S_i, dF/dv_i, dF/dq_i of the first order,
+and F1 = S_j x* dF/da_i, F2 = dY S_j, each entry is a product with columns of k:
 
-    dM_df/dq_e = F1 S_f,  dM_ef/dq_d = F2 S_f,  dM_de/dq_f = 0
-    d2tau_d/dv_e dv_f = (F1 - F2) S_f = -d2tau_e/dv_d dv_f,  d2tau_f/dv_d dv_e = (F1 + F2) S_f
-    d2tau_d/dq_f dv_e = (F1 - F2) psid_f = -d2tau_e/dq_f dv_d
-    d2tau_d/dq_e dv_f = F3 S_f + F1 dAdv_f,  d2tau_d/dq_e dq_f = F3 psid_f + F1 psidd_f
-    d2tau_e/dq_d dv_f = F4 S_f + F2 dAdv_f,  d2tau_e/dq_d dq_f = F4 psid_f + F2 psidd_f
-    d2tau_f/dq_d dv_e = F5 S_f,  d2tau_f/dq_e dv_d = F6 S_f,  d2tau_f/dq_d dq_e = F7 S_f
+    dM_ik/dq_j = F1 S_k,  dM_jk/dq_i = F2 S_k,  dM_ij/dq_k = 0
+    d2tau_i/dv_j dv_k = (F1 - F2) S_k = -d2tau_j/dv_i dv_k,  d2tau_k/dv_i dv_j = (F1 + F2) S_k
+    d2tau_i/dq_k dv_j = (F1 - F2) psid_k = -d2tau_j/dq_k dv_i
+    d2tau_i/dq_j dv_k = F3 S_k + F1 dAdv_k,  d2tau_i/dq_j dq_k = F3 psid_k + F1 psidd_k
+    d2tau_j/dq_i dv_k = F4 S_k + F2 dAdv_k,  d2tau_j/dq_i dq_k = F4 psid_k + F2 psidd_k
+    d2tau_k/dq_i dv_j = F5 S_k,  d2tau_k/dq_j dv_i = F6 S_k,  d2tau_k/dq_i dq_j = F7 S_k
 
-    F3 = psid_e x* Y S_d - P psid_e + S_e x* B' S_d,  F4 = D' S_e,  F5 = D S_e + P dAdv_e
-    F6 = psid_e x* Y S_d + P psid_e + S_e x* dF/dv_d
-    F7 = D psid_e + P psidd_e + S_e x* dF/dq_d
+    F3 = psid_j x* Y S_i - dY psid_j + S_j x* B' S_i,  F4 = dB' S_j,  F5 = dB S_j + dY dAdv_j
+    F6 = psid_j x* Y S_i + dY psid_j + S_j x* dF/dv_i
+    F7 = dB psid_j + dY psidd_j + S_j x* dF/dq_i
 
-Columns of the same joint are used in both roles, e before f and f before e. Entries that differ
-between the roles are valid for one order only, and two change: d2tau_d/dv_e dv_f = -F2 S_f if e
-and f are columns of the same joint, d2tau_f/dv_d dv_e = (F1 + F2 + Y S_d x S_e) S_f if d and e are.
+Columns of the same joint are used in both roles, j before k and k before j. Entries that differ
+between the roles are valid for one order only, and two change: d2tau_i/dv_j dv_k = -F2 S_k if j
+and k are columns of the same joint, d2tau_k/dv_i dv_j = (F1 + F2 + Y S_i x S_j) S_k if i and j are.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ D2TAU_DADQ = field(
 )
 TENSORS = D2TAU_DQDQ, D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ
 
-Outer = namedtuple("Outer", "S Fa Fv Fq Y P D u")  # column d; u = B' S_d
+Outer = namedtuple("Outer", "S Fa Fv Fq Y dY dB u")  # of velocity i; u = B' S_i
 Forces = namedtuple("Forces", "F1 F2 F3 F4 F5 F6 F7 difference")
 
 
@@ -96,50 +96,51 @@ def coriolis_rate(B, S):
 
 
 @kernel
-def outer_column(r, i, c):
-    """Return column d, with the inertia of its subtree and its rates.
+def outer_column(r, joint, c):
+    """Return column c of a joint, of velocity i, with the inertia of its subtree and its rates.
 
     Reads J, PSID, SUBTREE_INERTIA, SUBTREE_CORIOLIS, DFDA, DFDQ, DFDV.
     """
-    Y = inertia(r, rc.SUBTREE_INERTIA, i)
-    B = coriolis(r, rc.SUBTREE_CORIOLIS, i)
-    S, psid = motion_column(r, J, i, c), motion_column(r, rc.PSID, i, c)
-    D = coriolis_add(coriolis_rate(B, S), coriolis_inertia(Y, psid, inertia_times(Y, psid).linear))
+    Y = inertia(r, rc.SUBTREE_INERTIA, joint)
+    B = coriolis(r, rc.SUBTREE_CORIOLIS, joint)
+    S, psid = motion_column(r, J, joint, c), motion_column(r, rc.PSID, joint, c)
+    dB = coriolis_add(coriolis_rate(B, S), coriolis_inertia(Y, psid, inertia_times(Y, psid).linear))
     return Outer(
         S,
-        force_column(r, rd.DFDA, i, c),
-        force_column(r, rd.DFDV, i, c),
-        force_column(r, rd.DFDQ, i, c),
+        force_column(r, rd.DFDA, joint, c),
+        force_column(r, rd.DFDV, joint, c),
+        force_column(r, rd.DFDQ, joint, c),
         Y,
         inertia_rate(Y, S),
-        D,
+        dB,
         coriolis_transpose_times(B, S),
     )
 
 
 @kernel
-def compute_forces(r, d, j, b, one_joint):
-    """Compute F1 to F7 and F1 - F2 for column d and column b of joint j.
+def compute_forces(r, outer, joint, c, one_joint):
+    """Compute F1 to F7 and F1 - F2 of velocities i (``outer``) and j, column c of a joint.
 
-    If both are columns of the same joint, F5 is not needed and holds Y S_d x S_e. F4 has only its
-    angular part, as its linear part is zero.
+    If both are of the same joint, F5 is not needed and holds Y S_i x S_j. F4 has only its angular
+    part, as its linear part is zero.
 
     Reads J, PSID, PSIDD, DADV.
     """
-    S, psid = motion_column(r, J, j, b), motion_column(r, rc.PSID, j, b)
-    turned, rate = force_cross(psid, d.Fa), inertia_times(d.P, psid)
+    dY, dB = outer.dY, outer.dB
+    S, psid = motion_column(r, J, joint, c), motion_column(r, rc.PSID, joint, c)
+    turned, rate = force_cross(psid, outer.Fa), inertia_times(dY, psid)
     F3 = force_sub(turned, rate)
-    F3 = Force(F3.linear, add(F3.angular, cross(S.angular, d.u)))
-    F5 = force_add(coriolis_times(d.D, S), inertia_times(d.P, motion_column(r, rc.DADV, j, b)))
+    F3 = Force(F3.linear, add(F3.angular, cross(S.angular, outer.u)))
+    F5 = force_add(coriolis_times(dB, S), inertia_times(dY, motion_column(r, rc.DADV, joint, c)))
     if one_joint:
-        F5 = inertia_times(d.Y, motion_cross(d.S, S))
-    F6 = force_add(force_add(turned, rate), force_cross(S, d.Fv))
+        F5 = inertia_times(outer.Y, motion_cross(outer.S, S))
+    F6 = force_add(force_add(turned, rate), force_cross(S, outer.Fv))
     F7 = force_add(
-        force_add(coriolis_times(d.D, psid), force_cross(S, d.Fq)),
-        inertia_times(d.P, motion_column(r, rc.PSIDD, j, b)),
+        force_add(coriolis_times(dB, psid), force_cross(S, outer.Fq)),
+        inertia_times(dY, motion_column(r, rc.PSIDD, joint, c)),
     )
-    F1, F2 = force_cross(S, d.Fa), inertia_times(d.P, S)
-    return Forces(F1, F2, F3, coriolis_transpose_times(d.D, S), F5, F6, F7, force_sub(F1, F2))
+    F1, F2 = force_cross(S, outer.Fa), inertia_times(dY, S)
+    return Forces(F1, F2, F3, coriolis_transpose_times(dB, S), F5, F6, F7, force_sub(F1, F2))
 
 
 @kernel
@@ -149,50 +150,50 @@ def cube_index(r, i, j, k):
 
 
 @kernel
-def store_entries(r, d, e, f, F, k, a, de_one_joint, ef_one_joint):
-    """Store all entries for velocities d, e and f, where f is column a of joint k.
+def store_entries(r, i, j, k, F, joint, c, ij_one_joint, jk_one_joint):
+    """Store all entries for velocities i, j and k, where k is column c of a joint.
 
     Reads J, PSID, PSIDD, DADV; writes D2TAU_DQDQ, D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ.
     """
-    S, psid = motion_column(r, J, k, a), motion_column(r, rc.PSID, k, a)
-    psidd, dAdv = motion_column(r, rc.PSIDD, k, a), motion_column(r, rc.DADV, k, a)
+    S, psid = motion_column(r, J, joint, c), motion_column(r, rc.PSID, joint, c)
+    psidd, dAdv = motion_column(r, rc.PSIDD, joint, c), motion_column(r, rc.DADV, joint, c)
     x, y = power(F.F1, S), power(F.F2, S)
     z = power(F.difference, psid)
-    def_, dfe = cube_index(r, d, e, f), cube_index(r, d, f, e)
-    edf, efd = cube_index(r, e, d, f), cube_index(r, e, f, d)
-    fde, fed = cube_index(r, f, d, e), cube_index(r, f, e, d)
+    ijk, ikj = cube_index(r, i, j, k), cube_index(r, i, k, j)
+    jik, jki = cube_index(r, j, i, k), cube_index(r, j, k, i)
+    kij, kji = cube_index(r, k, i, j), cube_index(r, k, j, i)
     dqdq = power(F.F3, psid) + power(F.F1, psidd)
-    accumulate_entry(r, D2TAU_DQDQ, def_, dqdq)
-    accumulate_entry(r, D2TAU_DQDV, dfe, z)
-    if ef_one_joint:
-        accumulate_entry(r, D2TAU_DVDV, def_, -y)
+    accumulate_entry(r, D2TAU_DQDQ, ijk, dqdq)
+    accumulate_entry(r, D2TAU_DQDV, ikj, z)
+    if jk_one_joint:
+        accumulate_entry(r, D2TAU_DVDV, ijk, -y)
     else:
         X = power(F.F7, S)
-        accumulate_entry(r, D2TAU_DQDQ, dfe, dqdq)
-        accumulate_entry(r, D2TAU_DQDQ, fde, X)
-        accumulate_entry(r, D2TAU_DQDV, def_, power(F.F3, S) + power(F.F1, dAdv))
-        accumulate_entry(r, D2TAU_DQDV, fed, power(F.F6, S))
-        accumulate_entry(r, D2TAU_DVDV, def_, x - y)
-        accumulate_entry(r, D2TAU_DVDV, dfe, x - y)
-        accumulate_entry(r, D2TAU_DADQ, dfe, x)
-        accumulate_entry(r, D2TAU_DADQ, fde, x)
-        if de_one_joint:
-            accumulate_entry(r, D2TAU_DVDV, fde, x + y + power(F.F5, S))
+        accumulate_entry(r, D2TAU_DQDQ, ikj, dqdq)
+        accumulate_entry(r, D2TAU_DQDQ, kij, X)
+        accumulate_entry(r, D2TAU_DQDV, ijk, power(F.F3, S) + power(F.F1, dAdv))
+        accumulate_entry(r, D2TAU_DQDV, kji, power(F.F6, S))
+        accumulate_entry(r, D2TAU_DVDV, ijk, x - y)
+        accumulate_entry(r, D2TAU_DVDV, ikj, x - y)
+        accumulate_entry(r, D2TAU_DADQ, ikj, x)
+        accumulate_entry(r, D2TAU_DADQ, kij, x)
+        if ij_one_joint:
+            accumulate_entry(r, D2TAU_DVDV, kij, x + y + power(F.F5, S))
         else:
-            accumulate_entry(r, D2TAU_DQDQ, fed, X)
-            accumulate_entry(r, D2TAU_DQDV, fde, power(F.F5, S))
-            accumulate_entry(r, D2TAU_DVDV, fde, x + y)
-            accumulate_entry(r, D2TAU_DVDV, fed, x + y)
-            accumulate_entry(r, D2TAU_DADQ, fed, y)
-    if not de_one_joint:
+            accumulate_entry(r, D2TAU_DQDQ, kji, X)
+            accumulate_entry(r, D2TAU_DQDV, kij, power(F.F5, S))
+            accumulate_entry(r, D2TAU_DVDV, kij, x + y)
+            accumulate_entry(r, D2TAU_DVDV, kji, x + y)
+            accumulate_entry(r, D2TAU_DADQ, kji, y)
+    if not ij_one_joint:
         dqdq = dot(F.F4, psid.angular) + power(F.F2, psidd)
-        accumulate_entry(r, D2TAU_DQDQ, edf, dqdq)
-        accumulate_entry(r, D2TAU_DQDQ, efd, dqdq)
-        accumulate_entry(r, D2TAU_DQDV, edf, dot(F.F4, S.angular) + power(F.F2, dAdv))
-        accumulate_entry(r, D2TAU_DQDV, efd, -z)
-        accumulate_entry(r, D2TAU_DVDV, edf, y - x)
-        accumulate_entry(r, D2TAU_DVDV, efd, y - x)
-        accumulate_entry(r, D2TAU_DADQ, efd, y)
+        accumulate_entry(r, D2TAU_DQDQ, jik, dqdq)
+        accumulate_entry(r, D2TAU_DQDQ, jki, dqdq)
+        accumulate_entry(r, D2TAU_DQDV, jik, dot(F.F4, S.angular) + power(F.F2, dAdv))
+        accumulate_entry(r, D2TAU_DQDV, jki, -z)
+        accumulate_entry(r, D2TAU_DVDV, jik, y - x)
+        accumulate_entry(r, D2TAU_DVDV, jki, y - x)
+        accumulate_entry(r, D2TAU_DADQ, jki, y)
 
 
 @kernel
@@ -204,27 +205,27 @@ def store_second_order(r):
     """
     for tensor in TENSORS:
         clear_sparse(r, tensor)
-    for i in range(1, njoints(r) + 1):
-        for c in range(ncolumns(r, i)):
-            d = outer_column(r, i, c)
-            j, b = i, ncolumns(r, i) - 1
-            while j > 0:
-                F = compute_forces(r, d, j, b, j == i)
-                k, a = j, ncolumns(r, j) - 1
-                while k > 0:
+    for joint_i in range(1, njoints(r) + 1):
+        for ci in range(ncolumns(r, joint_i)):
+            outer = outer_column(r, joint_i, ci)
+            joint_j, cj = joint_i, ncolumns(r, joint_i) - 1
+            while joint_j > 0:
+                F = compute_forces(r, outer, joint_j, cj, joint_j == joint_i)
+                joint_k, ck = joint_j, ncolumns(r, joint_j) - 1
+                while joint_k > 0:
                     store_entries(
                         r,
-                        idx_v(r, i) + c,
-                        idx_v(r, j) + b,
-                        idx_v(r, k) + a,
+                        idx_v(r, joint_i) + ci,
+                        idx_v(r, joint_j) + cj,
+                        idx_v(r, joint_k) + ck,
                         F,
-                        k,
-                        a,
-                        j == i,
-                        k == j,
+                        joint_k,
+                        ck,
+                        joint_j == joint_i,
+                        joint_k == joint_j,
                     )
-                    k, a = column_before(r, k, a)
-                j, b = column_before(r, j, b)
+                    joint_k, ck = column_before(r, joint_k, ck)
+                joint_j, cj = column_before(r, joint_j, cj)
 
 
 @subroutine
