@@ -112,6 +112,18 @@ def add_drives(command: argparse.ArgumentParser) -> None:
     )
 
 
+def add_gravity(command: argparse.ArgumentParser) -> None:
+    """Add the option ``--gravity``; by default it is None."""
+    command.add_argument(
+        "--gravity",
+        nargs=3,
+        type=float,
+        metavar=("X", "Y", "Z"),
+        help="gravity in the world [m/s2], such as 0 0 9.81 for a robot on a ceiling "
+        "(default: 0 0 -9.81)",
+    )
+
+
 def add_root_joint(command: argparse.ArgumentParser) -> None:
     """Add the option ``--root-joint``."""
     command.add_argument(
@@ -155,11 +167,19 @@ def read_robot(options: argparse.Namespace, read: Callable[[str, RootJoint], Res
 def read_model(options: argparse.Namespace) -> Model:
     """Read the robot's description, and its drives if there are any; errors name the file."""
     model = read_robot(options, Model.from_urdf)
+    set_gravity(options, model)
     warn_of_drives(options)
     if options.drives is not None:
         with report_errors(options.drives):
             load_drives(model, options.drives)
     return model
+
+
+def set_gravity(options: argparse.Namespace, model: Model) -> None:
+    """Set the gravity in ``--gravity``, if it is passed."""
+    if options.gravity is not None:
+        with report_errors("--gravity", always=True):
+            model.gravity = options.gravity
 
 
 def warn_of_drives(options: argparse.Namespace) -> None:

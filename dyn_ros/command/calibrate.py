@@ -37,6 +37,7 @@ def add_calibrate(commands: Commands) -> None:
         help="write parameters of observer_node, also for log --thresholds",
     )
     arguments.add_root_joint(command)
+    arguments.add_gravity(command)
     recording_arguments.add_velocity(command)
     arguments.add_settings(command, "cutoff")
     recording_arguments.add_columns(command)

@@ -53,6 +53,7 @@ def add_identify(commands: Commands) -> None:
         help="write a page with plots of the result",
     )
     arguments.add_root_joint(command)
+    arguments.add_gravity(command)
     command.add_argument(
         "--validate",
         nargs="+",

@@ -44,6 +44,7 @@ def add_log(commands: Commands) -> None:
     )
     arguments.add_drives(command)
     arguments.add_root_joint(command)
+    arguments.add_gravity(command)
     recording_arguments.add_velocity(command)
     recording_arguments.add_columns(command)
     recording_arguments.add_lock(
@@ -161,7 +162,7 @@ def _prepare_log(options: argparse.Namespace, out: Path) -> Log:
     if options.format == "mcap":  # bags contain the joint states too
         requested = ["state", *requested]
     quantities = order_quantities(requested)
-    for option in ("drives", "columns", "lock"):
+    for option in ("drives", "columns", "lock", "gravity"):
         if getattr(options, option) and options.robot is None:
             raise UsageError(f"--{option}: pass --robot too, the description of the robot")
     if "contacts" in quantities:
@@ -185,6 +186,7 @@ def _prepare_log(options: argparse.Namespace, out: Path) -> Log:
     if model is not None:
         content = (
             f"{arguments.robot_text(options)}{options.lock}{options.columns}{model.joint_names}"
+            f"{options.gravity or ''}"
         ).encode()
         if options.drives is not None:
             content += options.drives.read_bytes()

@@ -234,14 +234,7 @@ def _add_torque(commands: Commands) -> None:
             default=[],
             help=f"{what}: all values in order, or NAME=X for some",
         )
-    command.add_argument(
-        "--gravity",
-        nargs=3,
-        type=float,
-        default=(0.0, 0.0, -9.81),
-        metavar=("X", "Y", "Z"),
-        help="gravity in the world [m/s2] (default: 0 0 -9.81)",
-    )
+    arguments.add_gravity(command)
 
 
 def _run_torque(options: argparse.Namespace) -> None:
@@ -249,8 +242,8 @@ def _run_torque(options: argparse.Namespace) -> None:
     from . import tables
 
     model = read_robot(options, Model.from_urdf)
+    arguments.set_gravity(options, model)
     with report_errors():
-        model.gravity = options.gravity
         tables.show_torques(model, options.q, options.v, options.a, options.format)
 
 

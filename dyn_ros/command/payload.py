@@ -42,6 +42,7 @@ def add_payload(commands: Commands) -> None:
         help=f"of the payload in this request (default: {_DEFAULT_NAME})",
     )
     arguments.add_root_joint(command)
+    arguments.add_gravity(command)
     recording_arguments.add_options(command)
 
 

@@ -48,6 +48,7 @@ def add_view(commands: Commands) -> None:
         help="robot of a recording (default: the one in it)",
     )
     arguments.add_drives(command)
+    arguments.add_gravity(command)
     command.add_argument(
         "--root-joint",
         choices=["fixed", "floating", "planar"],
@@ -146,6 +147,7 @@ def _view_robot(options: argparse.Namespace) -> None:
         )
     options.robot, options.root_joint = options.file, options.root_joint or "fixed"
     model = read_robot(options, Model.from_urdf)
+    arguments.set_gravity(options, model)
     for warning in model.tree.warnings:
         print(f"{options.file}: {warning}", file=sys.stderr)
     _serve_page(
@@ -177,6 +179,7 @@ def _view_recording(options: argparse.Namespace) -> None:
             tuple(options.topic),
             options.odometry,
             options.drives,
+            options.gravity,
         )
     replay = Replay(recording)
     folders = [*options.file.absolute().parents]

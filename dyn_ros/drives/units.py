@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import copy
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,10 @@ _MAX_DESCRIPTION_FACTOR = 3.0  # far beyond the errors of a description
 _DOUBLED_GRAVITY_FACTOR = 1.5  # beyond it, gravity was in the effort and was added again
 _MIN_EXPLAINED_FRACTION = 0.5  # fraction of the variance; a fit that explains less is not believed
 _MAX_VARIANCE_RATIO = 0.25  # unexplained variance with another joint to that with its own
-_MIN_EXPLAINED_BY_OTHER_JOINT = 0.9  # fraction of the variance
+_MIN_EXPLAINED_BY_OTHER_JOINT = 0.9  # fraction of the variance, also by another gravity
+_MAX_GRAVITY_CHANGE = 0.1  # magnitude of estimated gravity relative to that of the model, minus 1
+_MIN_FRICTION_POWER = 0.01  # relative to the power of efforts; less if their sign is wrong
+_MIN_GRAVITY_ANGLE = 10.0  # degrees; a description that is wrong turns estimated gravity by less
 _MIN_ZERO_OFFSET = 0.1  # relative to the RMS effort; smaller offsets do not matter
 _MAX_REGRESSOR_SIZE = 5_000_000  # numbers in memory
 _BLOCK_COUNT = 20  # blocks of samples; their scatter shows the standard error of an offset
@@ -204,6 +208,8 @@ def _effort_messages(model: Model, q: Array, v: Array, a: Array, effort: Array) 
             or [*_subtracted_gravity_messages(model.velocity_names[k], A, tau, min_gravity)]
         )
 
+    if messages := _gravity_direction_messages(model, q, columns, effort):
+        return messages
     if messages := [text for k, A in columns.items() for text in gravity_messages(k, A)]:
         return messages
     rows = slice(None, None, 1 + 10 * v.size * model.njoints // _MAX_REGRESSOR_SIZE)
@@ -214,6 +220,94 @@ def _effort_messages(model: Model, q: Array, v: Array, a: Array, effort: Array) 
         if has_one_motor[k]
         for text in _offset_messages(model.velocity_names[k], A[rows], W[:, k], effort[rows, k])
     ]
+
+
+def _gravity_direction_messages(
+    model: Model, q: Array, columns: dict[int, Array], effort: Array
+) -> list[str]:
+    """Return a message if gravity of another direction explains the efforts of all joints.
+
+    ``columns`` of each joint are as in ``_effort_messages``.
+    """
+    rows = [k for k in columns if not model.drives.is_compensated[k]]
+    if not rows:
+        return []
+    fit = _fit_gravity(
+        _unit_gravity_torques(model, q)[:, rows], [columns[k] for k in rows], effort[:, rows]
+    )
+    if fit is None:
+        return []
+    g, deviation, left, friction_power = fit
+    declared = np.array(model.gravity)
+    size, declared_size = float(np.linalg.norm(g)), float(np.linalg.norm(declared))
+    cosine = float(g @ declared) / max(size * declared_size, 1e-300)
+    angle = float(np.degrees(np.arccos(np.clip(cosine, -1.0, 1.0))))
+    remaining, declared_remaining = left(g), left(declared)
+    if (
+        abs(size - declared_size) > _MAX_GRAVITY_CHANGE * declared_size
+        or angle < _MIN_GRAVITY_ANGLE
+        or remaining > 1.0 - _MIN_EXPLAINED_BY_OTHER_JOINT
+        or remaining > _MAX_VARIANCE_RATIO * declared_remaining
+        or cosine < 0.0
+        and friction_power < _MIN_FRICTION_POWER  # efforts of the wrong sign look the same
+    ):
+        return []
+    numbers = " ".join(f"{round(x, 2) + 0.0:g}" for x in g)
+    return [
+        f"gravity points {angle:.0f} degrees away from that of the model, as if the robot were "
+        f"mounted on a ceiling, a wall or a slope: {numbers} m/s2 (95 % intervals of +- "
+        f"{' '.join(f'{1.96 * x:.1g}' for x in deviation)}) explains {1.0 - remaining:.0%} of the "
+        f"efforts' variance, {' '.join(f'{x:g}' for x in declared)} explains "
+        f"{max(1.0 - declared_remaining, 0.0):.0%}; pass --gravity {numbers}, and set the "
+        "parameter gravity of the nodes"
+    ]
+
+
+def _unit_gravity_torques(model: Model, q: Array) -> Array:
+    """Return the gravity torques of unit gravity along each axis of the world, (B, nv, 3)."""
+    turned = copy.copy(model)
+    torques = []
+    for axis in np.eye(3):
+        turned.gravity = axis
+        torques.append(np.array(generalized_gravity(turned, Data(turned), q)))
+    return np.stack(torques, axis=-1)
+
+
+def _fit_gravity(
+    G: Array, columns: Sequence[Array], effort: Array
+) -> tuple[Array, Array, Callable[[Array], float], float] | None:
+    """Fit gravity g (3,) to the efforts (B, n) of joints, by least squares over all of them:
+
+        effort - inertial torque = offset + viscous and Coulomb friction + G g
+
+    Returns g, its standard deviations, a function of g that returns the fraction of the variance
+    that it leaves, and the power of friction relative to that of the efforts; None if this motion
+    does not determine g.
+    """
+    regressors, residuals, friction_power, power = [], [], 0.0, 1e-300
+    for X, A, tau in zip(G.swapaxes(0, 1), columns, effort.T):
+        friction, y = A[:, :3], tau - A[:, 3]
+        Q = np.linalg.qr(friction)[0]
+        regressors.append(X - Q @ (Q.T @ X))
+        residuals.append(y - Q @ (Q.T @ y))
+        x = np.linalg.lstsq(np.column_stack([friction, X]), y)[0]
+        friction_power += float(A[:, 1] @ (friction[:, 1:] @ x[1:3]))
+        power += float(np.abs(A[:, 1] * tau).sum())
+    X, y = np.stack(regressors, axis=1), np.stack(residuals, axis=1)  # (B, n, 3), (B, n)
+    H = np.einsum("bnk,bnl->kl", X, X)
+    squares = np.linalg.eigvalsh(H)
+    if squares[0] <= _RANK_TOLERANCE * squares[-1]:
+        return None
+    g = np.linalg.solve(H, np.einsum("bnk,bn->k", X, y))
+    scores = np.einsum("bnk,bn->bk", X, y - X @ g)
+    sums = np.add.reduceat(scores, np.arange(0, len(scores), 1 + len(scores) // _BLOCK_COUNT))
+    covariance = np.linalg.solve(H, np.linalg.solve(H, sums.T @ sums).T)
+    total = max(float((y**2).sum()), 1e-300)
+
+    def left(gravity: Array) -> float:
+        return float(((y - X @ gravity) ** 2).sum()) / total
+
+    return g, np.sqrt(np.diag(covariance)), left, friction_power / power
 
 
 def _rest_messages(model: Model, gravity: Array, effort: Array) -> Iterator[str]:

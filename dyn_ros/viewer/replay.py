@@ -75,13 +75,15 @@ def open_recording(
     topics: Sequence[str] = (),
     odometry: str | None = None,
     drives: str | PathLike[str] | None = None,
+    gravity: Sequence[float] | None = None,
 ) -> OpenRecording:
     """Open a recording, and find its parts without reading states.
 
     The robot description is the one in the recording unless it is passed; without ``root_joint``,
     the base is floating if the recording contains odometry, otherwise fixed; ``drives`` is the path
-    of a file for ``load_drives``. Raise a ValueError if there is no recording, description, joint
-    state, or joint of the robot in it, and an ImportError with the name of a missing package.
+    of a file for ``load_drives``; ``gravity`` [m/s2] is downward by default. Raise a ValueError if
+    there is no recording, description, joint state, or joint of the robot in it, and an ImportError
+    with the name of a missing package.
     """
     source = open_source(Path(path))
     if source.damage and not source.spans:
@@ -96,6 +98,8 @@ def open_recording(
         model = Model.from_urdf(xml, None if root_joint == "fixed" else joint)
     except ValueError as error:
         raise ValueError(f"{source.name}: the robot description: {error}") from error
+    if gravity is not None:
+        model.gravity = gravity
     if drives is not None:
         load_drives(model, drives)
     selection = select_part(source, ReadOptions(model, tuple(topics) or None, odometry))

@@ -117,6 +117,21 @@ def test_results_are_a_dataset(bag, small, tmp_path, capsys):
     np.testing.assert_allclose(gravity, expected[:, k], atol=1e-12)
 
 
+def test_another_gravity(small, tmp_path, capsys):
+    arguments = small, "--robot", ARM, "--compute", "gravity", "--out", tmp_path / "out"
+    assert run(*arguments) == 0
+    down = numbers(tmp_path / "out" / "recording=small")[0]["gravity.elbow_pitch"].to_numpy()
+    assert run(*arguments, "--gravity", "0", "0", "9.81") == 2  # other results are there
+    assert run(*arguments, "--gravity", "0", "0", "9.81", "--overwrite") == 0
+    up = numbers(tmp_path / "out" / "recording=small")[0]["gravity.elbow_pitch"].to_numpy()
+    np.testing.assert_allclose(up, -down, atol=1e-12)
+    capsys.readouterr()
+    assert (
+        run(small, "--compute", "gravity", "--out", tmp_path / "b", "--gravity", "0", "0", "9") == 2
+    )
+    assert "--gravity: pass --robot too" in capsys.readouterr().err
+
+
 def test_parts_have_no_seam(bag, tmp_path):
     """The residuals of a part are those of the whole recording."""
     assert (

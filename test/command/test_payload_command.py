@@ -75,6 +75,22 @@ def test_a_load_is_weighed_and_can_be_attached(folder, tmp_path, capsys):
     assert body["izz"] == pytest.approx(0.01, abs=2e-3)
 
 
+def test_on_a_ceiling(folder, tmp_path, capsys):
+    true = load("ur10")
+    true.gravity, true.friction = [0.0, 0.0, 9.81], np.full(6, 2.0)
+    true.set_payload("load", "tool0", MASS, COM, 0.01 * np.eye(3))
+    table = record(true, waves(np.zeros(6), 1.2, [0.1, 0.23, 0.41]), rate=100.0).table()
+    columns.write_columns(tmp_path / "ceiling.csv", table)
+    robot = [str(UR10), str(tmp_path / "ceiling.csv"), "--load-frame", "tool0"]
+    assert cli.main(["payload", *robot, "--gravity", "0", "0", "9.81"]) == 0
+    shown = capsys.readouterr()
+    assert float(row_of(shown.out, "mass")[1]) == pytest.approx(MASS, rel=0.02)
+    assert "mounted" not in shown.err + shown.out
+    cli.main(["payload", *robot])
+    shown = capsys.readouterr()
+    assert "pass --gravity" in " ".join((shown.err + shown.out).split())
+
+
 def test_nothing_is_carried(folder, tmp_path, capsys):
     assert run(folder, folder / "empty.csv", "-o", tmp_path / "payload.yaml") == 2
     printed = capsys.readouterr()

@@ -8,6 +8,7 @@ from identification.recordings import perturbed, record, waves
 from identification.robots import load
 
 import dyn_ros
+from dyn_ros.drives import units
 from dyn_ros.drives.units import collapsed_masses, unit_warnings
 
 ARM = """<robot name="arm"><link name="base"/>
@@ -299,3 +300,70 @@ def test_offsets_belong_to_the_gravity_of_the_identified_robot(tmp_path):
     torque += dyn_ros.joint_friction(robot, v, torque)
     measured = dyn_ros.measured_torque(robot, dyn_ros.Data(robot), q, effort)
     assert np.abs((measured - torque).mean(axis=0)).max() < 0.2
+
+
+TURNED = {"ceiling": [0.0, 0.0, 9.81], "wall": [9.81, 0.0, 0.0], "slope": [0.0, -3.3, -9.2]}
+
+
+def mounted(gravity, masses=(8.0, 6.0, 4.0), friction=FRICTION):
+    """Return a recording of the arm with another gravity."""
+    q, v, a = motion()
+    true = arm(masses)
+    true.gravity = gravity
+    noise = np.random.default_rng(1).normal(0.0, 0.3, v.shape)
+    return q, v, a, dyn_ros.rnea(true, dyn_ros.Data(true), q, v, a) + friction * np.sign(v) + noise
+
+
+@pytest.mark.parametrize("gravity", TURNED.values(), ids=TURNED)
+@pytest.mark.parametrize("masses", [(8.0, 6.0, 4.0), (7.0, 6.6, 3.7)])
+def test_another_mounting_is_named(gravity, masses):
+    """A sign is not, although each effort is about -1 times the gravity torque."""
+    description = arm((8.0, 6.0, 4.0))
+    [text] = unit_warnings(description, *mounted(gravity, masses))
+    numbers = [float(x) for x in text.split("pass --gravity ")[1].split(",")[0].split()]
+    tolerance = 0.05 if masses == (8.0, 6.0, 4.0) else 0.8
+    np.testing.assert_allclose(numbers, gravity, atol=tolerance)
+    description.gravity = gravity
+    assert unit_warnings(description, *mounted(gravity, masses)) == []
+
+
+def test_the_intervals_of_gravity_hold():
+    inside = []
+    for seed in range(40):
+        q, v, a, effort = mounted(TURNED["slope"])
+        effort = effort + np.random.default_rng(seed).normal(0.0, 2.0, v.shape)
+        model = arm((8.0, 6.0, 4.0))
+        columns = {
+            k: np.column_stack([np.ones(len(v)), v[:, k], np.sign(v[:, k]), inertial, inertial])
+            for k, inertial in enumerate(rnea_without_gravity(model, q, v, a).T)
+        }
+        g, deviation, *_ = units._fit_gravity(
+            units._unit_gravity_torques(model, q), list(columns.values()), effort
+        )
+        inside += (abs(g - TURNED["slope"]) < 1.96 * deviation).tolist()
+    assert np.mean(inside) >= 0.85
+
+
+def rnea_without_gravity(model, q, v, a):
+    data = dyn_ros.Data(model)
+    torque = np.array(dyn_ros.rnea(model, data, q, v, a))
+    return torque - dyn_ros.generalized_gravity(model, data, q)
+
+
+def test_efforts_of_the_wrong_sign_are_not_a_mounting():
+    q, v, a, effort = recording()
+    texts = unit_warnings(arm((8.0, 6.0, 4.0)), q, v, a, -effort)
+    assert texts and all("sign is wrong" in text for text in texts)
+
+
+def test_a_mounting_is_not_seen_in_one_pose():
+    """Gravity along an axis that loads no joint is unknown."""
+    q, v, a = motion()
+    q[:, 0] = v[:, 0] = a[:, 0] = 0.0
+    true = arm((8.0, 6.0, 4.0))
+    true.gravity = TURNED["ceiling"]
+    effort = np.array(dyn_ros.rnea(true, dyn_ros.Data(true), q, v, a)) + FRICTION * np.sign(v)
+    effort[:, 0] = np.nan
+    assert not any(
+        "mounted" in text for text in unit_warnings(arm((8.0, 6.0, 4.0)), q, v, a, effort)
+    )
