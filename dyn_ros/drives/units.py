@@ -22,8 +22,9 @@ _MAX_DESCRIPTION_FACTOR = 3.0  # far beyond the errors of a description
 _DOUBLED_GRAVITY_FACTOR = 1.5  # beyond it, gravity was in the effort and was added again
 _MIN_EXPLAINED_FRACTION = 0.5  # fraction of the variance; a fit that explains less is not believed
 _MAX_VARIANCE_RATIO = 0.25  # unexplained variance with another joint to that with its own
-_MIN_EXPLAINED_BY_OTHER_JOINT = 0.9  # fraction of the variance, also by another gravity
-_MAX_GRAVITY_CHANGE = 0.1  # magnitude of estimated gravity relative to that of the model, minus 1
+_MIN_EXPLAINED_BY_OTHER_JOINT = 0.9  # fraction of the variance
+_MIN_EXPLAINED_BY_GRAVITY = 0.6  # fraction of the variance; loads and wrong masses leave the rest
+_MAX_GRAVITY_CHANGE = 0.5  # magnitude of estimated gravity relative to that of the model, minus 1
 _MIN_FRICTION_POWER = 0.01  # relative to the power of efforts; less if their sign is wrong
 _MIN_GRAVITY_ANGLE = 10.0  # degrees; a description that is wrong turns estimated gravity by less
 _MIN_ZERO_OFFSET = 0.1  # relative to the RMS effort; smaller offsets do not matter
@@ -246,7 +247,7 @@ def _gravity_direction_messages(
     if (
         abs(size - declared_size) > _MAX_GRAVITY_CHANGE * declared_size
         or angle < _MIN_GRAVITY_ANGLE
-        or remaining > 1.0 - _MIN_EXPLAINED_BY_OTHER_JOINT
+        or remaining > 1.0 - _MIN_EXPLAINED_BY_GRAVITY
         or remaining > _MAX_VARIANCE_RATIO * declared_remaining
         or cosine < 0.0
         and friction_power < _MIN_FRICTION_POWER  # efforts of the wrong sign look the same
