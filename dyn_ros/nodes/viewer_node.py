@@ -367,6 +367,7 @@ class ViewerNode(PageClient):
         waiting = "" if self.active else self.state_label
         if self.active and (session is None or session.robot is None):
             waiting = "waiting for robot_description"
+        waiting = waiting if not self.active else self.description_fault or waiting
         seconds = max(time.monotonic() - count.since, 1e-3)
         self.report.publish(
             waiting,

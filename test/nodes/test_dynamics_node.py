@@ -450,6 +450,29 @@ def test_a_gripper_with_nan_is_named_and_may_be_locked(client, start, arm):
     assert answer.name == list(arm.joint_names[:-1])
 
 
+def test_diagnostics_stay_bad_after_a_description_that_is_rejected(client, start, arm):
+    node = start()
+    speak, gravity = client.speaker(node), client.listen(JointState, node.name + "/gravity")
+    descriptions = client.publisher(
+        String,
+        node.topic("robot_description"),
+        reliability=ReliabilityPolicy.RELIABLE,
+        durability=DurabilityPolicy.TRANSIENT_LOCAL,
+    )
+
+    def shows(text):
+        """Wait for diagnostics with a text while outputs are published."""
+        message = speak.message(arm.joint_names, POSITION, VELOCITY)
+        speak.ask(message, gravity)
+        client.diagnostics(node, lambda status, values: text in status.message)
+
+    for text in ("<robot>", "<robot", ARM7.read_text()):
+        descriptions.publish(String(data=text))
+        expected = "running" if "joint" in text else "robot description rejected: "
+        for _ in range(3):  # rejected messages are counted for one second only
+            shows(expected)
+
+
 def test_a_silent_topic_is_named(client, start):
     node = start()
     text = f"no message on {node.topic('joint_states')} in the last second"

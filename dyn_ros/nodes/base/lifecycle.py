@@ -176,6 +176,7 @@ class BaseNode(LifecycleNode):
         self.report = Report(self)
         self.description = ""  # URDF text; empty without a robot
         self.latest_description = ""  # URDF text; can be invalid
+        self.description_fault = ""  # why the latest description is not used
         self.parameters = Parameters(self, specs, self.accept_parameters, self.parameters_changed)
         self.create_timer(
             1.0,
@@ -300,7 +301,7 @@ class BaseNode(LifecycleNode):
         self.close()
         for topic in list(self._subscriptions_of_topic):
             self.unsubscribe(topic)
-        self.description = ""
+        self.description = self.description_fault = ""
 
     # --- topics
 
@@ -343,7 +344,7 @@ class BaseNode(LifecycleNode):
 
         `subject` names the topic or parameter in the log, as in `reject`.
         """
-        self.latest_description = text
+        self.latest_description, self.description_fault = text, ""
         if self.description == text:
             return
         try:
@@ -352,7 +353,9 @@ class BaseNode(LifecycleNode):
             consequence = (
                 "keeping the current robot" if self.description else "there is no robot yet"
             )
-            self.reject(subject, f"{error} ({consequence})", interval=0.0)
+            reason = f"{error} ({consequence})"
+            self.description_fault = f"robot description rejected: {reason}".split("\n")[0]
+            self.reject(subject, reason, interval=0.0)
             return
         self.description = text
 

@@ -217,6 +217,7 @@ class RobotNode(BaseNode):
             self._awaited_joints = ()
             self._set_robot(*self._candidate)
             self.latest_description = self.description = self._candidate[0].description
+            self.description_fault = ""
         self._candidate = None
 
     def replace_robot(self, text: str) -> None:
@@ -429,18 +430,18 @@ class RobotNode(BaseNode):
             self.robot_owner is self or RobotNode.waiting_reason(self.robot_owner) != waiting
         )
         self.report.log_waiting(waiting if is_logged_here else "")
-        problem = waiting
+        faults = [self.robot_owner.description_fault, waiting]
         if not self.active:
-            problem = busy or self.state_label
+            faults = [busy or self.state_label]
         elif not waiting and not busy:
-            problem = "; ".join(self.input_faults())
+            faults += self.input_faults()
         seconds = max(time.monotonic() - count.since, 1e-3)
         age = float("inf")
         if robot and robot.collector.stamp > 0:
             age = (self.get_clock().now().nanoseconds - robot.collector.stamp) * 1e-9
         received = {"joint_states received [Hz]": f"{count.messages / seconds:.1f}"}
         self.report.publish(
-            problem,
+            "; ".join(filter(None, faults)),
             self.parameters.faults,
             robot.model.name if robot else "",
             {
