@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -48,13 +48,14 @@ _DELAY_TEXT = (
     "its efforts are {}, or filtered: {:.2g} ms explain {:.0%} of the squared error; declare "
     "delay: {:.2g} in the drives file"
 )
-_LOAD_FRICTION_TEXT = (
-    "friction of {:.2g} times the load explains {:.0%} of the squared error; allow "
-    "load_friction (--friction-terms)"
-)
+_LOAD_FRICTION_TEXT = "friction of {:.2g} times the load explains {:.0%} of the squared error; "
 _SPEED_FRICTION_TEXT = (
-    "friction that grows less at high velocity explains {:.0%} of the squared error; allow "
-    "root_friction and stribeck (--friction-terms)"
+    "friction that grows less at high velocity explains {:.0%} of the squared error; "
+)
+_ALLOWED_TERM_TEXT = "allow {} (--friction-terms)"
+_TRIED_TERM_TEXT = (
+    "{} did not lower the error on samples that were held out; record "
+    "longer, with more different loads and velocities"
 )
 _CONTRADICTION_TEXT = (
     "parameters for this joint alone would explain {:.0%} of the squared error, so it "
@@ -106,10 +107,16 @@ class TorqueErrors(NamedTuple):
     steady: np.ndarray  # (B,), True if no joint starts, stops or turns nearby
 
 
-def likely_causes(model: Model, errors: TorqueErrors, noise: Mapping[int, float]) -> dict[int, str]:
+def likely_causes(
+    model: Model,
+    errors: TorqueErrors,
+    noise: Mapping[int, float],
+    tried_terms: Collection[str] = (),
+) -> dict[int, str]:
     """Return the likely cause of the errors of some rows of an identified model, and a remedy.
 
-    ``noise`` has the standard deviation of the torques of these rows [N m, N]. Of the error that
+    ``noise`` has the standard deviation of the torques of these rows [N m, N]; ``tried_terms`` are
+    the terms of friction that the identification has tried. Of the error that
     parameters for a row alone do not explain, each cause explains a fraction: torques of other
     times, an additional term of friction, or the motor of another joint. The cause with the largest
     fraction is likely. An effort of the wrong sign fits the description by a negative factor.
@@ -129,7 +136,7 @@ def likely_causes(model: Model, errors: TorqueErrors, noise: Mapping[int, float]
             if model.drives.is_compensated[k]
         }
     causes = {
-        k: gravity_causes.get(k) or _find_cause(model, motor_errors, W, k, deviation)
+        k: gravity_causes.get(k) or _find_cause(model, motor_errors, W, k, deviation, tried_terms)
         for k, deviation in noise.items()
     }
     return {k: _text_for_row(k, cause, causes.values()) for k, cause in causes.items()}
@@ -155,7 +162,22 @@ def _text_for_row(k: int, row_cause: _Cause, causes: Iterable[_Cause]) -> str:
     return min(remedies)[1] if remedies and row_cause.is_vague else row_cause.text
 
 
-def _find_cause(model: Model, errors: TorqueErrors, W: Array, k: int, noise: float) -> _Cause:
+def _term_text(names: Sequence[str], tried_terms: Collection[str]) -> str:
+    """Return what to do about terms of friction that would explain an error."""
+    joined = " and ".join(names)
+    if set(names) <= set(tried_terms):
+        return _TRIED_TERM_TEXT.format(joined)
+    return _ALLOWED_TERM_TEXT.format(joined)
+
+
+def _find_cause(
+    model: Model,
+    errors: TorqueErrors,
+    W: Array,
+    k: int,
+    noise: float,
+    tried_terms: Collection[str],
+) -> _Cause:
     """Return the cause for row k; ``W`` (B, nv, n) are columns of bodies, errors are of motors."""
     is_known = np.isfinite(errors.error[:, k])
     if is_known.sum() < _MIN_SAMPLES:
@@ -231,9 +253,11 @@ def _find_cause(model: Model, errors: TorqueErrors, W: Array, k: int, noise: flo
             remedy=(2, _REMEDY_TEXTS[2]) if delay_fraction > _SHARED_DELAY_FRACTION else None,
         )
     if max_fraction > _MIN_EXPLAINED_FRACTION and max_fraction == load_fraction:
-        return _Cause(_LOAD_FRICTION_TEXT.format(load_friction, load_fraction))
+        text = _LOAD_FRICTION_TEXT.format(load_friction, load_fraction)
+        return _Cause(text + _term_text(["load_friction"], tried_terms))
     if max_fraction > _MIN_EXPLAINED_FRACTION:
-        return _Cause(_SPEED_FRICTION_TEXT.format(speed_fraction))
+        text = _SPEED_FRICTION_TEXT.format(speed_fraction)
+        return _Cause(text + _term_text(["root_friction", "stribeck"], tried_terms))
     if alone_fraction > _CONTRADICTION_FRACTION:
         return contradiction
     text = _UNEXPLAINED_TEXT if error_fraction < _SMALL_ERROR_FRACTION else _UNKNOWN_TEXT

@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -508,10 +508,12 @@ def unexplained_error_warnings(
     joints: Sequence[JointResult],
     parameters: Array,
     noise: Array | None,
+    tried_terms: Collection[str],
 ) -> list[str]:
     """Return warnings about joints with errors above their noise, with likely causes.
 
-    ``noise`` (nv,), if it was specified, is a lower bound of it.
+    ``noise`` (nv,), if it was specified, is a lower bound of it. ``tried_terms`` are the terms of
+    friction that the identification has tried.
     """
     min_noise = np.zeros(model.nv) if noise is None else noise
     unexplained_joints = [
@@ -526,15 +528,16 @@ def unexplained_error_warnings(
         model,
         _residual_data(model, equations, parameters),
         {k: joints[k].noise for k in unexplained_joints},
+        tried_terms,
     )
     joints_by_cause: dict[str, list[str]] = {}
     for k, cause in causes.items():
         joints_by_cause.setdefault(cause, []).append(
-            f"{joints[k].name} ({joints[k].after / max(joints[k].noise, 1e-300):.3g})"
+            f"{joints[k].name} ({joints[k].after:.2g}, {joints[k].noise:.1g} {joints[k].unit})"
         )
     return [
-        "the error of the identified model is more than the noise of the measured torque, by "
-        f"the factor in parentheses: {', '.join(joint_texts)}; {cause}"
+        "the error of the identified model is more than the noise of the measured torque (error, "
+        f"noise): {', '.join(joint_texts)}; {cause}"
         for cause, joint_texts in joints_by_cause.items()
     ]
 

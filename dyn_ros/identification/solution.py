@@ -212,8 +212,9 @@ def estimate_parameters(
             progress,
         )
 
-    terms = FrictionTerms.none(model)
+    terms, tried_terms = FrictionTerms.none(model), frozenset[str]()
     if options.friction or options.stribeck is not None:
+        tried_terms = frozenset(options.allowed_terms)
         terms = choose_terms(model, samples, velocity, options.huber, options.allowed_terms)
     _require_support(model, samples)
     estimator, equations, sums, fit = _fit_training_data(make_estimator, terms)
@@ -227,7 +228,7 @@ def estimate_parameters(
             "regularized towards one that is"
             for name in estimator.reference.unphysical_joints
         ),
-        *unexplained_error_warnings(model, equations, joints, fit.parameters, noise),
+        *unexplained_error_warnings(model, equations, joints, fit.parameters, noise, tried_terms),
         *_friction_form_warnings(terms),
     ]
     # columns of loads and of friction scales change with the estimate

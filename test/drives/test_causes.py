@@ -11,6 +11,7 @@ from identification.recordings import measure, offsets, perturbed, record, waves
 from identification.robots import load
 
 import dyn_ros
+from dyn_ros.drives import causes
 
 ARM7 = dyn_ros.__path__[0] + "/robots/arm7.urdf"
 
@@ -74,7 +75,17 @@ def test_friction_that_depends_on_the_load():
     assert sorted(
         re.findall(r": (\S+)_joint .*friction of 0.1 times the load", "\n".join(texts))
     ) == ["elbow", "shoulder_lift"]
+    assert all("; allow load_friction (--friction-terms)" in text for text in texts)
+    assert all(re.search(r"_joint \([\d.e-]+, [\d.e-]+ N m\)", text) for text in texts)
     assert warnings(recording) == []
+
+
+def test_a_term_of_friction_that_was_tried_is_not_advised():
+    names = ["root_friction", "stribeck"]
+    assert causes._term_text(names, ["stribeck"]).startswith("allow root_friction and stribeck")
+    assert causes._term_text(names, [*names, "load_friction"]).startswith(
+        "root_friction and stribeck did not lower the error"
+    )
 
 
 def test_a_gain_that_does_not_fit_the_other_joints():
