@@ -283,7 +283,7 @@ class Terms(NamedTuple):
 _algorithm = Algorithm(
     "all_terms", all_terms_kernel, (Q, V), FIELDS, optional=(V,), options=(TERMS,)
 )
-_all = _algorithm.caller(make=Terms._make)
+_all = _algorithm.make_call(make=Terms._make)
 
 
 def _names(only: Any) -> tuple[str, ...]:
@@ -313,7 +313,7 @@ def _selection(only: Any) -> tuple[int, Callable[..., Any]]:
     numbers = [Terms._fields.index(name) for name in only]
     return (
         sum(1 << k for k in set(numbers)),
-        _algorithm.caller(results=[FIELDS[k] for k in numbers]),
+        _algorithm.make_call(results=[FIELDS[k] for k in numbers]),
     )
 
 

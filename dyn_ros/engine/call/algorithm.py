@@ -193,7 +193,7 @@ class Algorithm:
         ]
         return [*calls, *((entries.GATHER, entries.SCATTER) if batch else ()), *self._others]
 
-    def caller(
+    def make_call(
         self, results: Sequence[Field] | None = None, make: Callable[..., Any] | None = None
     ) -> Callable[..., Any]:
         """Return the function that the public function calls: ``(model, data, threads, *inputs)``.
@@ -312,7 +312,7 @@ def algorithm(
     """Decorator: declare an algorithm, and make its function public.
 
     The algorithm has the name of the function. Kernel, inputs, results and the rest of the
-    declaration are passed to ``Algorithm``, ``make`` to ``Algorithm.caller``.
+    declaration are passed to ``Algorithm``, ``make`` to ``Algorithm.make_call``.
 
     The body of a function that has only a docstring is generated: it passes its arguments to the
     algorithm, each to the input of its name. Its options are ``selector``: a number, or a function
@@ -322,7 +322,7 @@ def algorithm(
 
     def declare(function: Callable[P, R]) -> AlgorithmFunction[P, R]:
         declared = Algorithm(function.__name__, kernel, inputs, results, **declaration)
-        return _make_public(function, declared, declared.caller(make=make), selector)
+        return _make_public(function, declared, declared.make_call(make=make), selector)
 
     return declare
 
@@ -338,7 +338,7 @@ def variant(
     """
 
     def declare(function: Callable[P, R]) -> AlgorithmFunction[P, R]:
-        call = of.algorithm.caller() if own_results else of.call
+        call = of.algorithm.make_call() if own_results else of.call
         return _make_public(function, of.algorithm, call, selector)
 
     return declare

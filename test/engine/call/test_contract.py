@@ -250,7 +250,7 @@ OWN = """
             store(r.work, offset(r, WEIGHTED) + k, x)
 
 
-    _{name} = Algorithm("weighted", weighted_kernel, (Q, V, WEIGHT), (WEIGHTED,){optional}).caller()
+    _{name} = Algorithm("weighted", weighted_kernel, (Q, V, WEIGHT), (WEIGHTED,){optional}).make_call()
 
 
     def weighted(model, data, q, v, W=None, *, threads=1):
@@ -322,7 +322,7 @@ TOTAL = """
             store(r.work, offset(r, SUM), total)
 
 
-    call = Algorithm("total", total_kernel, (BETA,), (SUM,)).caller()
+    call = Algorithm("total", total_kernel, (BETA,), (SUM,)).make_call()
     model = dyn_ros.Model.from_urdf_file(sys.argv[1])
     data = dyn_ros.Data(model)
     for count in (0, 1, 36, 2):
@@ -404,7 +404,7 @@ def test_a_function_without_a_body_has_an_argument_for_each_input_and_option():
 
 def test_a_call_with_a_forgotten_selector_says_what_is_expected():
     pair = peer.pair("panda")
-    velocity = ALGORITHMS["frame_velocity"].caller()
+    velocity = ALGORITHMS["frame_velocity"].make_call()
     with pytest.raises(
         TypeError,
         match="frame_velocity: its caller expects model, data, threads, "
