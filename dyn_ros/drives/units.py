@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -238,28 +238,29 @@ def _gravity_direction_messages(
     )
     if fit is None:
         return []
-    g, deviation, left, friction_power = fit
-    declared = np.array(model.gravity)
+    g, declared = fit.gravity, np.array(model.gravity)
     size, declared_size = float(np.linalg.norm(g)), float(np.linalg.norm(declared))
     cosine = float(g @ declared) / max(size * declared_size, 1e-300)
     angle = float(np.degrees(np.arccos(np.clip(cosine, -1.0, 1.0))))
-    remaining, declared_remaining = left(g), left(declared)
+    remainder, declared_remainder = map(fit.unexplained_variance, (g, declared))
     if (
         abs(size - declared_size) > _MAX_GRAVITY_CHANGE * declared_size
         or angle < _MIN_GRAVITY_ANGLE
-        or remaining > 1.0 - _MIN_EXPLAINED_BY_GRAVITY
-        or remaining > _MAX_VARIANCE_RATIO * declared_remaining
+        or remainder > 1.0 - _MIN_EXPLAINED_BY_GRAVITY
+        or remainder > _MAX_VARIANCE_RATIO * declared_remainder
         or cosine < 0.0
-        and friction_power < _MIN_FRICTION_POWER  # efforts of the wrong sign look the same
+        and fit.friction_power < _MIN_FRICTION_POWER  # efforts of the wrong sign look the same
     ):
         return []
     numbers = " ".join(f"{round(x, 2) + 0.0:g}" for x in g)
+    intervals = " ".join(f"{1.96 * x:.1g}" for x in fit.deviation)
+    declared_numbers = " ".join(f"{x:g}" for x in declared)
     return [
         f"gravity points {angle:.0f} degrees away from that of the model, as if the robot were "
-        f"mounted on a ceiling, a wall or a slope: {numbers} m/s2 (95 % intervals of +- "
-        f"{' '.join(f'{1.96 * x:.1g}' for x in deviation)}) explains {1.0 - remaining:.0%} of the "
-        f"efforts' variance, {' '.join(f'{x:g}' for x in declared)} explains "
-        f"{max(1.0 - declared_remaining, 0.0):.0%}; pass --gravity {numbers}, and set the "
+        f"mounted on a ceiling, a wall or a slope: {numbers} m/s2 (95 % intervals of "
+        f"+- {intervals}) explains {1.0 - remainder:.0%} of the efforts' variance, "
+        f"{declared_numbers} explains "
+        f"{max(1.0 - declared_remainder, 0.0):.0%}; pass --gravity {numbers}, and set the "
         "parameter gravity of the nodes"
     ]
 
@@ -274,16 +275,27 @@ def _unit_gravity_torques(model: Model, q: Array) -> Array:
     return np.stack(torques, axis=-1)
 
 
-def _fit_gravity(
-    G: Array, columns: Sequence[Array], effort: Array
-) -> tuple[Array, Array, Callable[[Array], float], float] | None:
-    """Fit gravity g (3,) to the efforts (B, n) of joints, by least squares over all of them:
+class _GravityFit(NamedTuple):
+    """Gravity that explains efforts, see ``_fit_gravity``."""
+
+    gravity: Array  # (3,), m/s2
+    deviation: Array  # (3,), its standard deviations
+    friction_power: float  # relative to the power of the efforts
+    regressors: Array  # (B, n, 3), gravity torques without what friction explains
+    residuals: Array  # (B, n), efforts likewise
+
+    def unexplained_variance(self, gravity: Array) -> float:
+        """Return the fraction of the variance of the efforts that gravity does not explain."""
+        errors = self.residuals - self.regressors @ gravity
+        return float((errors**2).sum() / max((self.residuals**2).sum(), 1e-300))
+
+
+def _fit_gravity(G: Array, columns: Sequence[Array], effort: Array) -> _GravityFit | None:
+    """Fit gravity g (3,) to the efforts (B, n) of joints, by least squares over all of them.
 
         effort - inertial torque = offset + viscous and Coulomb friction + G g
 
-    Returns g, its standard deviations, a function of g that returns the fraction of the variance
-    that it leaves, and the power of friction relative to that of the efforts; None if this motion
-    does not determine g.
+    Returns None if this motion does not determine g.
     """
     regressors, residuals, friction_power, power = [], [], 0.0, 1e-300
     for X, A, tau in zip(G.swapaxes(0, 1), columns, effort.T):
@@ -303,12 +315,8 @@ def _fit_gravity(
     scores = np.einsum("bnk,bn->bk", X, y - X @ g)
     sums = np.add.reduceat(scores, np.arange(0, len(scores), 1 + len(scores) // _BLOCK_COUNT))
     covariance = np.linalg.solve(H, np.linalg.solve(H, sums.T @ sums).T)
-    total = max(float((y**2).sum()), 1e-300)
-
-    def left(gravity: Array) -> float:
-        return float(((y - X @ gravity) ** 2).sum()) / total
-
-    return g, np.sqrt(np.diag(covariance)), left, friction_power / power
+    deviation = np.sqrt(np.diag(covariance))
+    return _GravityFit(g, deviation, friction_power / power, X, y)
 
 
 def _rest_messages(model: Model, gravity: Array, effort: Array) -> Iterator[str]:

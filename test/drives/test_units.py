@@ -337,10 +337,10 @@ def test_the_intervals_of_gravity_hold():
             k: np.column_stack([np.ones(len(v)), v[:, k], np.sign(v[:, k]), inertial, inertial])
             for k, inertial in enumerate(rnea_without_gravity(model, q, v, a).T)
         }
-        g, deviation, *_ = units._fit_gravity(
+        fit = units._fit_gravity(
             units._unit_gravity_torques(model, q), list(columns.values()), effort
         )
-        inside += (abs(g - TURNED["slope"]) < 1.96 * deviation).tolist()
+        inside += (abs(fit.gravity - TURNED["slope"]) < 1.96 * fit.deviation).tolist()
     assert np.mean(inside) >= 0.85
 
 

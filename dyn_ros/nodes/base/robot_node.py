@@ -35,7 +35,7 @@ from .process import run_node as run_node
 from .rclpy_internals import defer_responses
 from .service import Service, service_callback
 
-SILENT_AFTER = 1.0  # s without joint states; diagnostics say so
+SILENCE_DURATION = 1.0  # s without joint states; diagnostics say so
 
 Check: TypeAlias = "tuple[Iterable[str], Callable[[RobotContext, Mapping[str, Any]], object]]"
 """Names of parameters, and a function that raises a ValueError if they do not fit a robot."""
@@ -401,7 +401,7 @@ class RobotNode(BaseNode):
     def _hints(self, robot: RobotContext, missing: Sequence[str]) -> Iterator[str]:
         """Yield what may be the reason why the positions of joints are missing."""
         owner, collector = self.robot_owner, robot.collector
-        is_silent = time.perf_counter() - owner._last_received > SILENT_AFTER
+        is_silent = time.perf_counter() - owner._last_received > SILENCE_DURATION
         if is_silent and set(missing) & set(collector.names):
             topic = owner.resolve_topic_name("joint_states")
             yield f"no message on {topic} in the last second"

@@ -250,7 +250,8 @@ OWN = """
             store(r.work, offset(r, WEIGHTED) + k, x)
 
 
-    _{name} = Algorithm("weighted", weighted_kernel, (Q, V, WEIGHT), (WEIGHTED,){optional}).make_call()
+    _algorithm = Algorithm("weighted", weighted_kernel, (Q, V, WEIGHT), (WEIGHTED,){optional})
+    _{name} = _algorithm.make_call()
 
 
     def weighted(model, data, q, v, W=None, *, threads=1):

@@ -70,7 +70,8 @@ D2TAU_DADQ = field(
 )
 TENSORS = D2TAU_DQDQ, D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ
 
-Outer = namedtuple("Outer", "S Fa Fv Fq Y dY dB u")  # of velocity i; u = B' S_i
+Outer = namedtuple("Outer", "S Fa Fv Fq Y dY dB u")
+"""Quantities of the outer velocity i; u = B' S_i."""
 Forces = namedtuple("Forces", "F1 F2 F3 F4 F5 F6 F7 difference")
 
 
