@@ -162,6 +162,8 @@ def _link_inertia(link: Element, inertial: Any) -> LinkInertia:
     element = urdf.child(link, "inertial")
     origin = None if element is None else urdf.child(element, "origin")
     rpy = "0 0 0" if origin is None else origin.get("rpy", "0 0 0")
+    if origin is not None and origin.get("quat_xyzw") is not None:
+        rpy = " ".join(f"{angle:.6g}" for angle in inertial.origin.rpy)
     return LinkInertia(
         inertial.mass, urdf.placement_of(inertial), rpy, urdf.rotational_of(inertial)
     )

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convex hulls of points, and solids of uniform density.
 
-Boxes, cylinders and spheres are examined without trimesh, which only reads meshes: SciPy computes
+Boxes, cylinders, spheres and capsules are examined without trimesh, which only reads meshes: SciPy computes
 the hulls and the distances from them.
 """
 
@@ -100,6 +100,26 @@ def measure_sphere(radius: float) -> tuple[Array, Solid]:
     )
     return radius * points, Solid(
         4.0 / 3.0 * math.pi * radius**3, np.zeros(3), radius**2 / 5.0 * np.eye(3)
+    )
+
+
+def measure_capsule(radius: float, length: float) -> tuple[Array, Solid]:
+    """Return points on the surface and the solid of a capsule along z around the origin [m].
+
+    ``length`` is the length of its cylinder, without the hemispheres at its ends.
+    """
+    sphere, _ = measure_sphere(radius)
+    edges, cylinder = measure_cylinder(radius, length)
+    distance = 0.375 * radius  # of the hemisphere's center of mass from its flat side
+    covariance = np.diag(radius**2 / 5.0 - np.array([0.0, 0.0, distance**2]))
+    hemisphere = Solid(2.0 / 3.0 * math.pi * radius**3, np.zeros(3), covariance)
+    ends = np.array([0.0, 0.0, length / 2.0])
+    offset = np.array([0.0, 0.0, length / 2.0 + distance])
+    points = np.vstack([edges, sphere + np.sign(sphere[:, 2:]) * ends])
+    if not radius:
+        return points, cylinder
+    return points, unite_solids(
+        [cylinder, hemisphere._replace(com=offset), hemisphere._replace(com=-offset)]
     )
 
 

@@ -12,8 +12,24 @@ from xml.etree.ElementTree import Element
 import numpy as np
 
 from ..engine.kernel.types import Array
-from ..engine.model.urdf import Tree, child, children, parse_elements, parse_numbers, placement
-from .hulls import Hull, Solid, measure_box, measure_cylinder, measure_sphere, unite_solids
+from ..engine.model.urdf import (
+    Tree,
+    child,
+    children,
+    parse_elements,
+    parse_numbers,
+    placement,
+    read_angles,
+)
+from .hulls import (
+    Hull,
+    Solid,
+    measure_box,
+    measure_capsule,
+    measure_cylinder,
+    measure_sphere,
+    unite_solids,
+)
 from .meshes import Folders, Meshes, Progress, measure_meshes, turn_to_z_up
 
 Color: TypeAlias = tuple[float, ...]
@@ -23,11 +39,13 @@ _SIZES = {
     "box": (("size", 3),),
     "cylinder": (("radius", 1), ("length", 1)),
     "sphere": (("radius", 1),),
+    "capsule": (("radius", 1), ("length", 1)),
 }
 PRIMITIVES: dict[str, Callable[..., tuple[Array, Solid]]] = {
     "box": measure_box,
     "cylinder": measure_cylinder,
     "sphere": measure_sphere,
+    "capsule": measure_capsule,
 }
 _MIN_LINK_RADIUS = 1e-6  # m; smaller links are not examined
 _MAX_SHAPE_SIZE = 1e6  # m; shapes that are larger, or farther away, are not examined
@@ -35,11 +53,12 @@ _MAX_SHAPE_SIZE = 1e6  # m; shapes that are larger, or farther away, are not exa
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """Shape of a link: "box", "cylinder", "sphere" or "mesh", which has a `uri`.
+    """Shape of a link: "box", "cylinder", "sphere", "capsule" or "mesh", which has a `uri`.
 
     `placement` is homogeneous (4, 4), in the link's frame. `size` is the edge lengths of a box;
-    radius and length of a cylinder, along z; radius of a sphere [m]; scale of a mesh [-]. `color`
-    is red, green, blue, alpha from 0 to 1; None if the description specifies none.
+    radius and length of a cylinder, along z; radius of a sphere; radius and length of a capsule,
+    along z, without its hemispheres [m]; scale of a mesh [-]. `color` is red, green, blue, alpha
+    from 0 to 1; None if the description specifies none.
     """
 
     kind: str
@@ -82,7 +101,7 @@ def _read_shape(element: Element, colors: Mapping[str, Color | None], problems: 
     origin, geometry = child(element, "origin"), child(element, "geometry")
     X = np.eye(4)
     if origin is not None:
-        X = placement(*(_parse_numbers(origin.get(name, "0 0 0"), 3) for name in ("xyz", "rpy")))
+        X = placement(_parse_numbers(origin.get("xyz", "0 0 0"), 3), _read_angles(origin))
     material = child(element, "material")
     color = None if material is None else _read_color(material, colors, problems)
     primitive = next(iter(geometry), None) if geometry is not None else None
@@ -93,7 +112,7 @@ def _read_shape(element: Element, colors: Mapping[str, Color | None], problems: 
         scale = _parse_numbers(primitive.get("scale", "1 1 1"), 3)
         return Shape(kind, X, scale, color, primitive.get("filename", ""))
     if kind not in _SIZES:
-        raise ValueError(f"{kind} is not supported; use box, cylinder, sphere or mesh")
+        raise ValueError(f"{kind} is not supported; use {', '.join(_SIZES)} or mesh")
     size = tuple(
         number
         for attribute, count in _SIZES[kind]
@@ -102,6 +121,14 @@ def _read_shape(element: Element, colors: Mapping[str, Color | None], problems: 
     if min(size) < 0.0:
         raise ValueError(f"the size of the {kind} is negative: {size}")
     return Shape(kind, X, size, color)
+
+
+def _read_angles(origin: Element) -> list[float]:
+    """Return the angles of an <origin> [rad]; the ValueError says what cannot be read."""
+    try:
+        return read_angles(origin)
+    except ValueError as error:
+        raise ValueError(f"the orientation of its <origin> {error}") from None
 
 
 def _read_color(

@@ -250,6 +250,8 @@ SHAPES = {
     '<box size="0.1 0.2 0.4"/>': 0.008,
     '<sphere radius="0.1"/>': 4.0 / 3.0 * np.pi * 0.001,
     '<cylinder radius="0.1" length="0.5"/>': np.pi * 0.005,
+    '<capsule radius="0.1" length="0.5"/>': np.pi * 0.005 + 4.0 / 3.0 * np.pi * 0.001,
+    '<capsule radius="0.1" length="0"/>': 4.0 / 3.0 * np.pi * 0.001,
 }
 
 

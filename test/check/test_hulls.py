@@ -11,6 +11,7 @@ from dyn_ros.check.hulls import (
     Hull,
     Solid,
     measure_box,
+    measure_capsule,
     measure_cylinder,
     measure_sphere,
     solid_of_triangles,
@@ -24,6 +25,7 @@ BODIES = {
     "box": measure_box(0.3, 0.5, 0.7),
     "cylinder": measure_cylinder(0.2, 0.9),
     "sphere": measure_sphere(0.4),
+    "capsule": measure_capsule(0.2, 0.9),
 }
 
 

@@ -58,7 +58,7 @@ def test_every_kind():
         ('<visual><geometry><sphere radius="-1"/></geometry></visual>', ("negative",)),
         (
             "<visual><geometry><torus/></geometry></visual>",
-            ("torus", "box, cylinder, sphere or mesh"),
+            ("torus", "box, cylinder, sphere, capsule or mesh"),
         ),
         ("<visual/>", ("no geometry",)),
         (

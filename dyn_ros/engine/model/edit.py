@@ -14,6 +14,8 @@ from typing import NamedTuple
 from xml.etree.ElementTree import Element
 from xml.parsers import expat
 
+from .urdf.text import hide_double_hyphens
+
 _NAME_PATTERN = re.compile(rb"[^\s/>=]+")
 _ATTRIBUTE_PATTERN = re.compile(rb"\s+([^\s/>=]+)\s*=\s*(\"[^\"]*\"|'[^']*')")
 _LINE_PATTERN = re.compile(rb"(?:\r\n|\n|\r)[ \t]*\Z")
@@ -70,7 +72,7 @@ class Editor:
 
         parser = expat.ParserCreate("utf-8")
         parser.StartElementHandler, parser.EndElementHandler = start, end
-        parser.Parse(self._data, True)
+        parser.Parse(hide_double_hyphens(text).encode(), True)
 
     def _is_empty(self, span: _ElementSpan) -> bool:
         return self._data[span.content_start - 2 : span.content_start] == b"/>"

@@ -17,6 +17,7 @@ import numpy as np
 
 from ...check.hulls import measure_sphere
 from ...check.meshes import Folders, MeshError, find_mesh, read_mesh
+from ...check.hulls import Hull
 from ...check.shapes import PRIMITIVES, Color, Shape, read_shapes
 from ...engine.kernel import algebra as al
 from ...engine.kernel.lie import matrix_quaternion, quaternion_product
@@ -339,7 +340,10 @@ def draw_shape(
         return scene.add_box(name, dimensions=shape.size, **properties)
     if shape.kind == "cylinder":
         return scene.add_cylinder(name, radius=shape.size[0], height=shape.size[1], **properties)
-    return scene.add_icosphere(name, radius=shape.size[0], **properties)
+    if shape.kind == "sphere":
+        return scene.add_icosphere(name, radius=shape.size[0], **properties)
+    hull = Hull(PRIMITIVES[shape.kind](*shape.size)[0])
+    return scene.add_mesh_simple(name, hull.points, hull.triangles, **properties)
 
 
 class DisplayMesh(NamedTuple):

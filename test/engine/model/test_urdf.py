@@ -10,6 +10,7 @@ import pytest
 
 import dyn_ros
 import peer
+from dyn_ros.engine.kernel.lie import matrix_quaternion
 from dyn_ros.engine.model.urdf import MAX_CHARACTERS, UrdfError, read_urdf
 from dyn_ros.engine.spatial.se3 import SE3
 
@@ -250,6 +251,27 @@ def test_rpy_turns_about_fixed_axes_roll_first():
     assert placement[3].tolist() == [0.0, 0.0, 0.0, 1.0]
 
 
+@pytest.mark.parametrize(
+    "rpy", [(0.0, 0.0, 0.0), (1.0, -1.2, 3.0), (0.3, math.pi / 2, 0.0), (-2.0, -math.pi / 2, 0.7)]
+)
+def test_quaternions_turn_as_angles_do(rpy):
+    words = " ".join(map(str, rpy))
+    expected = read_urdf(one_joint("revolute", f'<origin rpy="{words}"/>' + LIMIT)).joints[0]
+    R = expected.placement[:3, :3]
+    x, y, z, w = 2.0 * matrix_quaternion(R)
+    xml = one_joint("revolute", f'<origin xyz="1 2 3" quat_xyzw="{x} {y} {z} {w}"/>{LIMIT}')
+    tree = read_urdf(xml.replace("<robot", '<robot version="1.1"'), strict=True)
+    np.testing.assert_allclose(tree.joints[0].placement[:3, :3], R, atol=1e-15)
+    assert tree.joints[0].placement[:3, 3].tolist() == [1.0, 2.0, 3.0]
+
+
+def test_limits_of_version_1_2_are_read():
+    more = 'velocity="3" acceleration="1" deceleration="2" jerk="9"'
+    xml = one_joint("revolute", LIMIT.replace('velocity="3"', more))
+    tree = read_urdf(xml.replace("<robot", '<robot version="1.2"'), strict=True)
+    assert (tree.joints[0].lower, tree.joints[0].velocity) == (-1.0, 3.0)
+
+
 @pytest.mark.parametrize("scale", ["2", "1e-200", "1e200"])
 def test_axes_are_normalized(scale):
     j = read_urdf(one_joint("revolute", f'<axis xyz="0 -{scale} {scale}"/>{LIMIT}')).joints[0]
@@ -308,6 +330,31 @@ def test_what_dynamics_does_not_need_never_hurts(capfd):
     assert [j.name for j in tree.joints] == ["j"]
     assert tree.warnings == ()
     assert capfd.readouterr() == ("", "")
+
+
+def test_undeclared_prefixes_are_read_as_by_urdfdom():
+    xml = robot(
+        one_joint("continuous", "<gazebo><sensor:camera größe:name='c'/></gazebo>")[16:-8],
+        "<body:link/><gazebo xmlns:a='a'><a:b/></gazebo>",
+    ).replace("<robot", '<robot xmlns:known="http://known.org" known:attribute="x"')
+    assert [frame.name for frame in read_urdf(xml, strict=True).frames] == ["a", "j", "b"]
+
+
+def test_comments_may_contain_two_hyphens():
+    xml = robot(
+        "<!-- left -- arm --->\n<!-- <link name='x'/> -- größe -->",
+        "<gazebo><![CDATA[<!-- a -- b]]></gazebo>",
+        link("a"),
+        "<!---->",
+    )
+    assert [frame.name for frame in read_urdf(xml, strict=True).frames] == ["a"]
+    model = dyn_ros.Model.from_urdf(xml)
+    assert dyn_ros.write_urdf(xml, model) == xml
+    model.inertial_parameters = 2.0 * model.inertial_parameters
+    written = dyn_ros.write_urdf(xml, model)
+    assert "-- größe" in written and read_urdf(written).links[0].inertia.mass in (1.0, 2.0)
+    with pytest.raises(UrdfError, match="line 2 of the URDF, before link"):
+        read_urdf(xml.replace("<gazebo>", "<link/><gazebo>"))
 
 
 def test_a_default_namespace_is_no_hindrance():
@@ -438,23 +485,33 @@ BAD = {
     },
     "xacro macro": (
         robot(link("a"), "<xacro:arm/>").replace("<robot", f"<robot {XACRO}"),
-        "<xacro:arm> is not expanded; run the xacro command",
+        "<xacro:arm> is not expanded; expand it with xacro .*ends in .xacro",
     ),
     "xacro macro of a namespace with a slash": (
         robot(link("a"), "<xacro:arm/>").replace("<robot", f'<robot {XACRO[:-1]}/"'),
         "<xacro:arm> is not expanded",
     ),
-    "xacro undeclared": (robot(link("a"), "<xacro:arm/>"), "expand xacro"),
-    "xacro name": (robot(link("${prefix}a")), r"\$\{prefix\}a.*run the xacro command"),
+    "xacro undeclared": (robot(link("a"), "<xacro:arm/>"), "<xacro:arm> is not expanded"),
+    "xacro name": (robot(link("${prefix}a")), r"\$\{prefix\}a.*expression of xacro; expand it with xacro"),
     "xacro number": (
         one_joint("revolute", AXIS.format("$(arg x) 0 1")),
-        'xyz of <axis> of joint "j" .*run the xacro command',
+        'xyz of <axis> of joint "j" .*an expression of xacro; expand it',
     ),
     # elements and attributes
     "no robot name": ("<robot/>", 'robot "robot" has no links'),
-    "no links": (robot(), 'robot "r" has no links'),
-    "no link name": (robot("<link/>"), "<link> has no attribute name"),
-    "empty link name": (robot(link("")), "name of <link> is empty"),
+    "no links": (robot(), 'robot "r" has no links.*the file that calls the macros'),
+    "no link name": (
+        "\n\n" + robot(link("a") + "\n<link/>\n"),
+        r'<link> has no attribute name; add it \(line 5 of the URDF, after link "a"\)',
+    ),
+    "no name of the first link": (
+        robot("<link/>", link("a")),
+        r'<link> has no .* \(line 1 of the URDF, before link "a"\)',
+    ),
+    "empty link name": (
+        robot(link(""), link("b")).encode("utf-16"),
+        r'name of <link> is empty; set a value \(line 1 of the URDF, before link "b"\)',
+    ),
     "no joint type": (
         robot(links("ab"), joint("j", "", "a", "b").replace('type=""', "")),
         'joint "j" has no attribute type',
@@ -477,7 +534,17 @@ BAD = {
         'link "a" has no attribute ixy',
     ),
     "no axis xyz": (one_joint("revolute", "<axis/>" + LIMIT), '<axis> of joint "j" has no .* xyz'),
-    "quaternion origin": (one_joint("fixed", '<origin quat_xyzw="0 0 0 1"/>'), "quat_xyzw.*rpy"),
+    **{
+        f"quaternion {text}": (
+            one_joint("fixed", f"<origin quat_xyzw='{text}'/>"),
+            f'quat_xyzw of <origin> of joint "j" {message}',
+        )
+        for text, message in (
+            ("0 0 0", "is '0 0 0'; expected 4 numbers"),
+            ("0 0 0 0", "is '0 0 0 0'; expected a quaternion x y z w of norm 1"),
+            ("0 0 0 1' rpy='0 0 0", "is beside rpy; expected one of the two"),
+        )
+    },
     "unsupported type": (
         one_joint("spherical"),
         "type of joint \"j\" is 'spherical'; supported: revolute, continuous, "
@@ -695,6 +762,14 @@ ODD = {
     "small and negative": (
         robot(link("a", inertial(ixx="-2e-15", iyy="0", izz="0"))),
         "semidefinite",
+    ),
+    "unknown version": (
+        robot(link("a")).replace("<robot", '<robot version="2.0"'),
+        """version of robot "r" is '2.0'; known: 1.0, 1.1, 1.2: assumed to be 1.2""",
+    ),
+    "quaternion in version 1.0": (
+        one_joint("continuous", '<origin quat_xyzw="0 0 0 1"/>'),
+        'robot "r" has version 1.0, in which urdfdom ignores quat_xyzw.*set version="1.1"',
     ),
     "no inertia": (robot(link("a", POINT.format(""))), 'link "a" has no <inertia>'),
     "no limit revolute": (one_joint("revolute", ""), 'revolute joint "j" has no <limit>'),

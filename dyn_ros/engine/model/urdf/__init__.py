@@ -20,13 +20,23 @@ from typing import TYPE_CHECKING, Any
 from ...kernel.names import join_names
 from .lumping import link_inertia, lump_inertias, rotational_fault, rotational_of, warn_massless
 from .moving_joints import ROOT_JOINT_NAME, make_joint, traverse_tree
-from .text import MAX_CHARACTERS, UrdfError, child, children, parse_elements, read_description
+from .text import (
+    MAX_CHARACTERS,
+    IncompleteElement,
+    UrdfError,
+    child,
+    children,
+    parse_elements,
+    place_of,
+    read_description,
+)
 from .topology import check_one_tree, mimic_rules
 from .tree import MAX_URDF_NUMBER, MOVING, ONE_DOF, SUPPORTED, Frame, Joint, Mimic, Tree
 from .values import (
     parse_numbers,
     placement,
     placement_of,
+    read_angles,
     read_values,
     record_types,
     to_element,
@@ -53,6 +63,7 @@ __all__ = [
     "parse_numbers",
     "placement",
     "placement_of",
+    "read_angles",
     "read_description",
     "read_urdf",
     "read_values",
@@ -83,7 +94,12 @@ def read_urdf(
     _check_choice("mimic", mimic, ("project", "ignore"))
     warnings: list[str] = []
     is_robot = isinstance(xml, record_types()["robot"])
-    robot = read_values(to_element(xml) if is_robot else parse_elements(xml), warnings)
+    root = to_element(xml) if is_robot else parse_elements(xml)
+    try:
+        robot = read_values(root, warnings)
+    except IncompleteElement as error:
+        place = place_of(error.element, root, xml)
+        raise UrdfError(f"{error} ({place})" if place else str(error)) from None
     tree = _make_tree(robot, check_one_tree(robot), root_joint, mimic, warnings)
     if strict and warnings:
         raise UrdfError("rejected because of strict=True: " + "; ".join(warnings))

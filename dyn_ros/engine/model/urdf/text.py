@@ -10,7 +10,8 @@ import re
 import select
 import time
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from xml.parsers import expat
 
 from ...kernel.names import join_names
 
@@ -27,8 +28,14 @@ _SIZE_REMEDY = (
     f"at most {MAX_CHARACTERS / 1e6:.0f} million are supported (store meshes in separate files)"
 )
 
+XACRO_REMEDY = (
+    "expand it with xacro (launch files and the dyn_ros command do so if the name of the file "
+    "ends in .xacro)"
+)
+
 # XML's prolog: white space, processing instructions and comments, before a DOCTYPE or the root.
 _PROLOG_PATTERN = re.compile(r"(?:\s|<\?.*?\?>|<!--.*?-->)*", re.DOTALL)
+_CDATA_OR_COMMENT_PATTERN = re.compile(r"<!\[CDATA\[.*?\]\]>|<!--(.*?)-->", re.DOTALL)
 _ENCODING_PATTERN = re.compile(rb"""^\s*<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
 # Encodings that only Python has; some take minutes for texts that others decode immediately.
 _PYTHON_ENCODINGS = ("idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape")
@@ -40,11 +47,19 @@ class UrdfError(ValueError):
     Examples
     --------
     >>> try:
-    ...     dyn_ros.Model.from_urdf("<robot name='r'/>")
+    ...     dyn_ros.Model.from_urdf("<sdf version='1.6'/>")
     ... except dyn_ros.UrdfError as error:
     ...     print(error)
-    robot "r" has no links; expected at least one
+    the root element is <sdf>; expected <robot>
     """
+
+
+class IncompleteElement(UrdfError):
+    """An `element` without an attribute or a child that is required."""
+
+    def __init__(self, text: str, element: ElementTree.Element) -> None:
+        super().__init__(text)
+        self.element = element
 
 
 def quoted(names: Iterable[str]) -> str:
@@ -132,23 +147,95 @@ def _decode(data: bytes) -> str:
 
 
 def parse_elements(xml: str | bytes) -> ElementTree.Element:
-    """Parse the XML of a description; only checks that it is a URDF."""
-    text = _checked_text(xml)
-    try:
-        root = ElementTree.fromstring(text)
-    except ElementTree.ParseError as error:
-        hint = "; expand xacro files with the xacro command first" if "prefix" in str(error) else ""
-        raise UrdfError(f"not well-formed XML: {error}{hint}") from None
-    except (ValueError, UnicodeError) as error:
-        raise UrdfError(f"not well-formed XML: {error}") from None
+    """Parse the XML of a description; only checks that it is a URDF.
+
+    Undeclared prefixes and comments with two hyphens are accepted, as by urdfdom.
+    """
+    root = _parse_leniently(_checked_text(xml))
     if local_name(root) != "robot":
         raise UrdfError(f"the root element is <{local_name(root)}>; expected <robot>")
     for element in root.iter():
         if namespace(element).rstrip("/").endswith("xacro"):
-            raise UrdfError(
-                f"<xacro:{local_name(element)}> is not expanded; run the xacro command first"
-            )
+            raise UrdfError(f"<xacro:{local_name(element)}> is not expanded; {XACRO_REMEDY}")
     return root
+
+
+def _parse_leniently(text: str) -> ElementTree.Element:
+    """Return the root element; raise a UrdfError if the text is not XML that urdfdom reads."""
+    try:
+        try:
+            return ElementTree.fromstring(text)
+        except ElementTree.ParseError:
+            return ElementTree.fromstring(_declare_prefixes(hide_double_hyphens(text)))
+    except (ElementTree.ParseError, ValueError) as error:
+        raise UrdfError(f"not well-formed XML: {error}") from None
+
+
+def hide_double_hyphens(text: str) -> str:
+    """Replace the hyphens in comments by spaces, since XML forbids two in a row.
+
+    All other characters keep their positions.
+    """
+    return _CDATA_OR_COMMENT_PATTERN.sub(
+        lambda match: match[0] if match[1] is None else f"<!--{match[1].replace('-', ' ')}-->", text
+    )
+
+
+def _declare_prefixes(text: str) -> str:
+    """Declare all prefixes that the root does not; the name of each is its namespace."""
+    prefixes: set[str] = set()
+    root_tags: list[tuple[int, str]] = []  # position in bytes, and name
+    declared_prefixes = {"xml", "xmlns"}
+
+    def start(name: str, attributes: Mapping[str, str]) -> None:
+        if not root_tags:
+            root_tags.append((parser.CurrentByteIndex, name))
+            declared_prefixes.update(
+                attribute[6:] for attribute in attributes if attribute.startswith("xmlns:")
+            )
+        prefixes.update(word.partition(":")[0] for word in (name, *attributes) if ":" in word)
+
+    data = text.encode()
+    parser = expat.ParserCreate("utf-8")
+    parser.StartElementHandler = start
+    try:
+        parser.Parse(data, True)
+    except expat.ExpatError:
+        return text
+    position, name = root_tags[0]
+    end = position + 1 + len(name.encode())
+    declarations = "".join(
+        f' xmlns:{prefix}="{prefix}"' for prefix in sorted(prefixes - declared_prefixes)
+    )
+    return (data[:end] + declarations.encode() + data[end:]).decode()
+
+
+def place_of(element: ElementTree.Element, root: ElementTree.Element, xml: object) -> str:
+    """Return where an element is, for a message: its line, if there is a text, and a neighbor."""
+    places = []
+    if isinstance(xml, (str, bytes)):
+        places.append(f"line {_line_of(element, root, xml)} of the URDF")
+    parent = next((parent for parent in root.iter() if element in parent), None)
+    siblings = [] if parent is None else list(parent)
+    index = siblings.index(element) if siblings else 0
+    named = [("after", sibling) for sibling in reversed(siblings[:index])]
+    named += [("before", sibling) for sibling in siblings[index + 1 :]]
+    for side, sibling in named:
+        if name := sibling.get("name"):
+            places.append(f'{side} {local_name(sibling)} "{name}"')
+            break
+    return ", ".join(places)
+
+
+def _line_of(element: ElementTree.Element, root: ElementTree.Element, xml: str | bytes) -> int:
+    """Return the line of an element in the text that it was parsed from."""
+    lines: list[int] = []
+    text, decoded = _checked_text(xml), xml if isinstance(xml, str) else _decode(xml)
+    parser = expat.ParserCreate("utf-8")
+    parser.StartElementHandler = lambda *_: lines.append(parser.CurrentLineNumber)
+    parser.Parse(hide_double_hyphens(text).encode(), True)
+    removed_lines = decoded[: len(decoded) - len(text)].count("\n")
+    return removed_lines + lines[list(root.iter()).index(element)]
 
 
 def children(element: ElementTree.Element, tag: str) -> list[ElementTree.Element]:

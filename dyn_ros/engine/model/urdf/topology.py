@@ -19,7 +19,10 @@ def check_one_tree(robot: urdf.Robot) -> str:
     links = _records_by_name(robot.links, "links")
     joints = _records_by_name(robot.joints, "joints")
     if not links:
-        raise UrdfError(f'robot "{robot.name}" has no links; expected at least one')
+        raise UrdfError(
+            f'robot "{robot.name}" has no links; expected at least one (if xacro wrote it, expand '
+            "the file that calls the macros)"
+        )
     for joint in joints.values():
         _check_ends(joint, links)
     parent_of = _joints_above(joints.values())

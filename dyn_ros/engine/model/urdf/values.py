@@ -23,10 +23,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...kernel.lie import unit_vector
 from ...kernel.names import join_names
 from ...kernel.types import Array
-from .text import UrdfError, local_name, namespace
+from .text import XACRO_REMEDY, IncompleteElement, UrdfError, local_name, namespace
 from .tree import MAX_MIMIC_RATIO, MAX_URDF_NUMBER, SUPPORTED
+
+KNOWN_VERSIONS = ("1.0", "1.1", "1.2")
+"""Versions of URDF that urdfdom 6 reads; the first is the default."""
 
 _REQUIRED = object()
 _TEXT = 0
@@ -109,8 +113,13 @@ def read_values(element: ElementTree.Element, warnings: list[str], inside: str =
         values[attribute] = _attribute_value(element, tag, attribute, label, warnings)
         if attribute == "name":
             label = f'{tag} "{element.get("name")}"'
+    if tag == "robot":
+        _warn_of_version(element, label, warnings)
     if tag == "origin" and element.get("quat_xyzw") is not None:
-        raise UrdfError(f"quat_xyzw of {label} is not supported; use rpy")
+        try:
+            values["rpy"] = read_angles(element)
+        except ValueError as error:
+            raise UrdfError(f"quat_xyzw of {label} {error}") from None
     if tag in _SINGLE_VALUES:
         return values.popitem()[1]
     record = record_types()[tag]()
@@ -169,11 +178,13 @@ def _attribute_value(
     if tag == "robot" and not (text or "").strip():
         text = None  # an empty name, which other programs accept
     if text is not None:
+        if content == _TEXT and not text.strip():
+            raise IncompleteElement(f"{attribute} of {label} is empty; set a value", element)
         return _parsed_text(
             text, content, f"{attribute} of {label}", _NUMBER_LIMITS.get(tag, MAX_URDF_NUMBER)
         )
     if default is _REQUIRED:
-        raise UrdfError(f"{label} has no attribute {attribute}; add it")
+        raise IncompleteElement(f"{label} has no attribute {attribute}; add it", element)
     if assumed:
         warnings.append(f"{label} has no {attribute}: assumed to be {assumed}")
     return default
@@ -182,20 +193,37 @@ def _attribute_value(
 def _parsed_text(text: str, content: Any, label: str, largest: float) -> Any:
     """Return the value of an attribute with this content."""
     if "${" in text or "$(" in text:
-        raise UrdfError(f"{label} is {text!r:.80}; run the xacro command first")
+        raise UrdfError(f"{label} is {text!r:.80}, an expression of xacro; {XACRO_REMEDY}")
     if content is SUPPORTED:
         if text not in SUPPORTED:
             raise UrdfError(f"{label} is {text!r:.80}; supported: {join_names(SUPPORTED)}")
         return text
     if content == _TEXT:
-        if not text.strip():
-            raise UrdfError(f"{label} is empty; set a value")
         return text
     try:
         numbers = parse_numbers(text, content, largest)
     except ValueError as error:
         raise UrdfError(f"{label} {error}") from None
     return numbers[0] if content == 1 else numbers
+
+
+def _warn_of_version(robot: ElementTree.Element, label: str, warnings: list[str]) -> None:
+    """Append to the warnings if the version is unknown, or too old for elements of the robot."""
+    version = robot.get("version", KNOWN_VERSIONS[0])
+    if version not in KNOWN_VERSIONS:
+        warnings.append(
+            f"version of {label} is {version!r:.80}; known: {join_names(KNOWN_VERSIONS)}: "
+            f"assumed to be {KNOWN_VERSIONS[-1]}"
+        )
+    elif version == KNOWN_VERSIONS[0] and any(
+        element.get("quat_xyzw") is not None
+        for element in robot.iter()
+        if local_name(element) == "origin" and namespace(element) == namespace(robot)
+    ):
+        warnings.append(
+            f"{label} has version {version}, in which urdfdom ignores quat_xyzw; it is used here: "
+            'set version="1.1"'
+        )
 
 
 def _expected_children(element: ElementTree.Element) -> dict[str, bool]:
@@ -222,7 +250,7 @@ def _children_to_read(
         children.append(child)
     missing = [tag for tag, required in expected.items() if required and tag not in tags]
     if missing:
-        raise UrdfError(f"{label} has no <{missing[0]}>; add it")
+        raise IncompleteElement(f"{label} has no <{missing[0]}>; add it", element)
     return children
 
 
@@ -246,6 +274,34 @@ def parse_numbers(text: str, count: int, largest: float = math.inf) -> list[floa
         if abs(float(word)) > largest:
             raise ValueError(f"has {word!r:.80}; at most {largest:g} is supported")
     return [float(word) for word in words]
+
+
+def read_angles(origin: ElementTree.Element) -> list[float]:
+    """Return the fixed-axis angles of an <origin> [rad], from rpy or from quat_xyzw of any norm.
+
+    The ValueError for other text says what is expected, as that of `parse_numbers`.
+    """
+    text = origin.get("quat_xyzw")
+    if text is None:
+        return parse_numbers(origin.get("rpy", "0 0 0"), 3)
+    if origin.get("rpy") is not None:
+        raise ValueError("is beside rpy; expected one of the two")
+    quaternion = np.array(parse_numbers(text, 4))
+    if not quaternion.any():
+        raise ValueError(f"is {text!r:.80}; expected a quaternion x y z w of norm 1")
+    x, y, z, w = unit_vector(quaternion).tolist()
+    R = np.array(
+        [
+            [1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - w * z), 2.0 * (x * z + w * y)],
+            [2.0 * (x * y + w * z), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - w * x)],
+            [2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)],
+        ]
+    )
+    yaw = math.atan2(R[1, 0], R[0, 0])
+    cy, sy = math.cos(yaw), math.sin(yaw)
+    pitch = math.atan2(-R[2, 0], cy * R[0, 0] + sy * R[1, 0])
+    roll = math.atan2(sy * R[0, 2] - cy * R[1, 2], cy * R[1, 1] - sy * R[0, 1])
+    return [roll, pitch, yaw]
 
 
 def placement_of(record: Any) -> Array:
