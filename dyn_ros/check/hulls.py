@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convex hulls of points, and solids of uniform density.
 
-Boxes, cylinders, spheres and capsules are examined without trimesh, which only reads meshes: SciPy computes
-the hulls and the distances from them.
+Boxes, cylinders, spheres and capsules are examined without trimesh, which only reads meshes: SciPy
+computes the hulls and the distances from them.
 """
 
 from __future__ import annotations

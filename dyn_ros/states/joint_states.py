@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..engine.kernel.names import join_names
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model
+from ..engine.model.urdf import Joint
 
 NO_STAMP = -(1 << 62)  # [ns]; nothing has been received yet
 STALENESS = 0.5  # s; default of the largest difference between the stamps within one state
@@ -66,12 +67,17 @@ def base_kind(model: Model) -> str | None:
     for i, joint in enumerate(model.tree.joints):
         if joint.kind in ("floating", "planar"):
             if i > 0:
-                raise ValueError(
-                    f"joint '{joint.name}' is {joint.kind} and not the base, and no message "
-                    "reports its state; make it fixed, or use the engine without the node"
-                )
+                raise ValueError(describe_loose_joint(joint))
             base = joint.kind
     return base
+
+
+def describe_loose_joint(joint: Joint) -> str:
+    """Return the message about a joint of several degrees of freedom that is not the base."""
+    return (
+        f"joint '{joint.name}' is {joint.kind} and not the base, and no message reports its state; "
+        "make it fixed, remove it, or use the engine without the node"
+    )
 
 
 class State(NamedTuple):

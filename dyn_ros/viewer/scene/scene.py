@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...check.hulls import measure_sphere
+from ...check.hulls import Hull, measure_sphere
 from ...check.meshes import Folders, MeshError, find_mesh, read_mesh
-from ...check.hulls import Hull
 from ...check.shapes import PRIMITIVES, Color, Shape, read_shapes
 from ...engine.kernel import algebra as al
 from ...engine.kernel.lie import matrix_quaternion, quaternion_product

@@ -492,7 +492,10 @@ BAD = {
         "<xacro:arm> is not expanded",
     ),
     "xacro undeclared": (robot(link("a"), "<xacro:arm/>"), "<xacro:arm> is not expanded"),
-    "xacro name": (robot(link("${prefix}a")), r"\$\{prefix\}a.*expression of xacro; expand it with xacro"),
+    "xacro name": (
+        robot(link("${prefix}a")),
+        r"\$\{prefix\}a.*expression of xacro; expand it with xacro",
+    ),
     "xacro number": (
         one_joint("revolute", AXIS.format("$(arg x) 0 1")),
         'xyz of <axis> of joint "j" .*an expression of xacro; expand it',
@@ -731,8 +734,15 @@ def test_unknown_choice(argument, value):
 def test_a_joint_of_the_root_joints_name():
     xml = robot(links("ab"), joint("root_joint", "fixed", "a", "b"))
     assert len(read_urdf(xml).frames) == 3
-    with pytest.raises(UrdfError, match='"root_joint"'):
+    with pytest.raises(UrdfError, match='"root_joint", the name of the floating .*; rename it, or'):
         read_urdf(xml, "floating")
+
+
+def test_a_link_of_the_root_joints_name_is_a_link():
+    model = dyn_ros.Model.from_urdf(
+        one_joint("continuous").replace('"a"', '"root_joint"'), "planar"
+    )
+    assert model.tree.frames[model.frame_index("root_joint")].kind == "body"
 
 
 # ---------------------------------------------------------------------------- warnings

@@ -49,6 +49,26 @@ def test_a_robot_whose_state_no_message_reports_is_rejected():
         RobotContext(LOOSE_PART, VALUES)
 
 
+@pytest.mark.parametrize("kind", ["floating", "planar"])
+@pytest.mark.parametrize("root_joint", ["fixed", "floating"])
+def test_a_moving_base_within_the_description_is_rejected_with_a_remedy(kind, root_joint):
+    description = LOOSE_PART.replace('"turn" type="continuous"', f'"free" type="{kind}"')
+    description = description.replace('"loose" type="floating"', '"loose" type="continuous"')
+    with pytest.raises(
+        ValueError,
+        match=f"joint 'free' is {kind}, and no joint state .*; remove it and what is above it "
+        rf"\(base\), and set root_joint to {kind}",
+    ):
+        RobotContext(description, {**VALUES, "root_joint": root_joint, "locked_joints": ["free"]})
+    dyn_ros.Model.from_urdf(description)
+
+
+def test_a_loose_part_beside_the_robot_is_not_its_base():
+    description = LOOSE_PART.replace('parent link="arm"', 'parent link="base"')
+    with pytest.raises(ValueError, match="'loose' is floating and not the base.*remove it"):
+        RobotContext(description, VALUES)
+
+
 def test_a_robot_publishes_what_joints_picks(floating):
     values = {
         **VALUES,

@@ -42,7 +42,10 @@ def traverse_tree(
     zero = Inertia.zero()
     if root_joint is not None:
         if any(joint.name == ROOT_JOINT_NAME for joint in robot.joints):
-            raise UrdfError(f'a joint is named "{ROOT_JOINT_NAME}", the name of the root joint')
+            raise UrdfError(
+                f'a joint is named "{ROOT_JOINT_NAME}", the name of the {root_joint} root joint; '
+                "rename it, or attach the root link to the world with a fixed root joint"
+            )
         record = record_types()["joint"](ROOT_JOINT_NAME, joint_type=root_joint)
         moving.append((record, -1, np.eye(4)))
         frames.append(Frame(ROOT_JOINT_NAME, "joint", 0, np.eye(4), -1, zero))
