@@ -34,10 +34,16 @@ OBSERVER_SETTINGS = "gain", "smoothing", "effort_delay", "effort_constant"
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 Result = TypeVar("Result")
-ROBOT = "URDF or xacro file, with arguments as NAME:=VALUE; - is standard input"
+ROBOT = (
+    "URDF or xacro file, with arguments as NAME:=VALUE; - is standard input; or a description of "
+    "the package robot_descriptions, such as panda_description"
+)
 _STANDARD_INPUT = Path("-")
 _ARGUMENT = re.compile(r"([A-Za-z_][\w.-]*):=(.*)", re.DOTALL)
+_DESCRIPTION_NAME = re.compile(r"[a-z]\w*_description")
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _XACRO_ELEMENT = re.compile(r"<xacro:\w")
+_XACRO_MACRO = re.compile(r"<xacro:macro\s[^>]*?\bname\s*=\s*[\"']([^\"']+)")
 _ESTIMATE_REMEDY = "estimate it from a known load (dyn_ros identify --effort-constant estimate)"
 _OPTION_OF_KEYWORD = {
     "robot=": "--robot",
@@ -45,6 +51,14 @@ _OPTION_OF_KEYWORD = {
     "odometry=": "--odometry",
     "base=": "--root-joint fixed",
 }
+_OPTION_OF_PYTHON = {
+    r' \(mimic="ignore" makes mimic joints independent\)': "",
+    r', or read the description with mimic="ignore"': "",
+    r" \(to read a file, use Model\.from_urdf_file\)": "",
+    r"; set model\.\w+, which has a number for each of its velocities": "",
+    r"\bstrict=True": "--strict",
+}
+"""Advice for Python in messages, as regular expressions, and what the command says instead."""
 
 
 class UsageError(Exception):
@@ -67,6 +81,8 @@ def name_options(text: str) -> str:
     """Return a message about arguments of a function with the names of options instead."""
     for keyword, option in _OPTION_OF_KEYWORD.items():
         text = re.sub(rf"\b(pass|passes) {keyword}", rf"\1 {option}", text)
+    for advice, option in _OPTION_OF_PYTHON.items():
+        text = re.sub(advice, option, text)
     return text
 
 
@@ -132,6 +148,42 @@ def add_root_joint(command: argparse.ArgumentParser) -> None:
         default="fixed",
         help="how the root link is attached to the world (default: fixed)",
     )
+
+
+def find_robots(options: argparse.Namespace) -> None:
+    """Replace descriptions of the package robot_descriptions by their files.
+
+    Raise a `UsageError` if a robot that is no file has such a name, but there is no description.
+    """
+    for option in ("robot", "file"):
+        path = getattr(options, option, None)
+        if isinstance(path, Path) and _DESCRIPTION_NAME.fullmatch(str(path)) and not path.exists():
+            module = _import_description(str(path))
+            file = getattr(module, "URDF_PATH", None) or getattr(module, "XACRO_PATH", None)
+            if file is None:
+                raise UsageError(f"{path}: robot_descriptions has no URDF of it; pass a file")
+            setattr(options, option, Path(file))
+            options.xacro = {**getattr(module, "XACRO_ARGS", {}), **options.xacro}
+
+
+def _import_description(name: str) -> Any:
+    """Import a module of robot_descriptions, which may download a repository."""
+    try:
+        importlib.import_module("robot_descriptions")
+        return importlib.import_module(f"robot_descriptions.{name}")
+    except ModuleNotFoundError as error:
+        if error.name == "robot_descriptions":
+            raise UsageError(
+                f"{name}: there is no such file; if it is the name of a description: pip install "
+                "robot_descriptions"
+            ) from None
+        if error.name == f"robot_descriptions.{name}":
+            raise UsageError(
+                f"{name}: there is no such file, and no such description in robot_descriptions"
+            ) from None
+        raise UsageError(f"{name}: {error}") from error
+    except Exception as error:  # git raises errors of many types
+        raise UsageError(f"{name}: robot_descriptions cannot load it: {error}") from error
 
 
 def robot_name(options: argparse.Namespace) -> str:
@@ -226,7 +278,8 @@ def _read_text(options: argparse.Namespace) -> str:
 def _expand_xacro(options: argparse.Namespace) -> str:
     """Expand the robot's text if it is xacro."""
     arguments: Mapping[str, str] = getattr(options, "xacro", {})
-    if options.robot.suffix != ".xacro" and not _XACRO_ELEMENT.search(options.source):
+    source = _COMMENT.sub("", options.source)
+    if options.robot.suffix != ".xacro" and not _XACRO_ELEMENT.search(source):
         if arguments:
             name = next(iter(arguments))
             raise UsageError(
@@ -250,9 +303,17 @@ def _expand_xacro(options: argparse.Namespace) -> str:
     try:
         document = xacro.parse(options.source)
         xacro.process_doc(document, mappings=dict(arguments))
-        return document.documentElement.toxml()
     except Exception as error:  # xacro raises errors of many types
         raise UsageError(_explain_xacro_error(options, xacro, error)) from error
+    if not document.getElementsByTagName("link"):
+        for macro in _XACRO_MACRO.findall(source):
+            if not re.search(rf"<xacro:{re.escape(macro)}[\s/>]", source):
+                raise UsageError(
+                    f"{robot_name(options)}: defines the macro {macro}, but does not call it; use "
+                    "the file that includes this one and calls it"
+                )
+    expanded: str = document.documentElement.toxml()
+    return expanded
 
 
 def _explain_xacro_error(options: argparse.Namespace, xacro: Any, error: Exception) -> str:

@@ -79,6 +79,7 @@ def _run_command(options: argparse.Namespace) -> int:
     """Run the command; return its exit code, and print errors that the user can correct."""
     try:
         ctrl_c.raise_on_sigint()
+        arguments.find_robots(options)
         return options.run(options) or 0
     except UsageError as error:
         print(f"dyn_ros {options.command}: {' '.join(str(error).split())}", file=sys.stderr)

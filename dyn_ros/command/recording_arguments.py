@@ -192,4 +192,5 @@ def lock_at_positions(model: Model, lock: Sequence[tuple[str, float | None]]) ->
                 f"such as --lock {name}=0"
             )
         positions[name] = position or 0.0  # ``Model.reduced`` reports an unknown joint
-    return model.reduced(positions) if positions else model
+    with arguments.report_errors():
+        return model.reduced(positions) if positions else model

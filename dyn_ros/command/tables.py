@@ -29,7 +29,7 @@ from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.urdf import Joint
-from .arguments import parse_numbers
+from .arguments import name_options, parse_numbers
 
 Format: TypeAlias = Literal["table", "json", "csv"]
 _MAX_LISTED_UNDETERMINED = 5  # parameters
@@ -230,6 +230,7 @@ def show_findings(
     findings: Sequence[Finding], unexamined: Sequence[str] = (), form: Format = "table"
 ) -> int:
     """Print the findings with advice, and notes on what was not examined; return their number."""
+    findings = [finding._replace(what=name_options(finding.what)) for finding in findings]
     rows = [finding._asdict() for finding in findings]
     if form == "json":
         _print_json(rows)
@@ -266,7 +267,8 @@ def _print_findings(findings: Sequence[Finding], unexamined: Sequence[str]) -> N
         console.print(table)
     for line in unexamined:
         console.print(f"note: {line}", style="yellow", markup=False, soft_wrap=True)
-    console.print(count_noun(len(findings), "finding"))
+    suffix = "; see the notes for what could not be checked" if unexamined else ""
+    console.print(count_noun(len(findings), "finding") + suffix)
 
 
 def show_identification(
@@ -480,7 +482,7 @@ def show_contacts(path: Path, contacts: "Sequence[ContactInterval]") -> None:
 
 def _print_warnings(warnings: Iterable[str], form: Format) -> None:
     """Print warnings below a table; beside other formats, to stderr."""
-    for warning in warnings:
+    for warning in map(name_options, warnings):
         if form == "table":
             make_console().print(f"warning: {warning}", style="yellow", markup=False)
         else:

@@ -149,7 +149,7 @@ def _view_robot(options: argparse.Namespace) -> None:
     model = read_robot(options, Model.from_urdf)
     arguments.set_gravity(options, model)
     for warning in model.tree.warnings:
-        print(f"{options.file}: {warning}", file=sys.stderr)
+        print(f"{options.file}: {arguments.name_options(warning)}", file=sys.stderr)
     _serve_page(
         options,
         LocalRobot(model),

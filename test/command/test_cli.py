@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -583,6 +583,12 @@ MACRO = """<robot xmlns:xacro="http://www.ros.org/wiki/xacro">
 <parent link="base"/><child link="arm"/><axis xyz="0 1 0"/></joint></xacro:macro></robot>"""
 
 
+FOLLOWER = """<robot name="pair"><link name="base"/><link name="a"><inertial><mass value="1"/>
+<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+<joint name="j" type="continuous"><parent link="base"/><child link="a"/><mimic/>
+<dynamics damping="1"/></joint></robot>"""
+
+
 @pytest.fixture
 def made(tmp_path):
     """A xacro file that includes another one."""
@@ -631,6 +637,80 @@ def test_what_is_wrong_with_xacro_is_named(capsys, made, monkeypatch, old, new, 
     error = output(capsys, "info", made, code=2).err
     assert error.startswith(f"dyn_ros info: {made}: xacro: ") and len(error.splitlines()) == 1
     assert all(word in error for word in words)
+
+
+def test_a_file_that_only_defines_macros_is_named(capsys, made):
+    error = output(capsys, "info", made.with_name("arm.xacro"), code=2).err
+    assert "arm.xacro: defines the macro arm, but does not call it; use the file that" in error
+
+
+def test_leftovers_of_xacro_in_a_urdf_are_named(capsys, tmp_path):
+    urdf = tmp_path / "robot.urdf"
+    urdf.write_text(
+        "<robot name='r'><!-- <xacro:arm/> --><link name='a'><inertial>"
+        "<mass value='${mass}'/></inertial></link></robot>"
+    )
+    error = output(capsys, "info", urdf, code=2).err
+    assert "'${mass}', an expression of xacro; expand it" in error and "ends in .xacro" in error
+    urdf.write_text(urdf.read_text().replace("${mass}", "1"))
+    assert "1 kg fixed" in output(capsys, "info", urdf).out
+
+
+@pytest.mark.parametrize(
+    "command, xml",
+    [
+        ("info", FOLLOWER.replace("<mimic/>", '<mimic joint="nobody"/>')),
+        ("check", FOLLOWER.replace("<mimic/>", '<mimic joint="nobody"/>')),
+        ("info", FOLLOWER.replace("<mimic/>", "").replace('"continuous"', '"planar"')),
+        ("info", "no XML"),
+    ],
+)
+def test_commands_advise_no_python(capsys, tmp_path, command, xml):
+    urdf = tmp_path / "robot.urdf"
+    urdf.write_text(xml)
+    cli.main([command, str(urdf)])
+    text = " ".join("".join(capsys.readouterr()).split())
+    assert any(word in text for word in ("correct or remove", "is ignored", "expected URDF text"))
+    assert not any(word in text for word in ("mimic=", "model.", "Model.", "strict="))
+
+
+def test_excite_names_an_unknown_joint_to_lock(capsys, tmp_path):
+    arguments = "excite", ARM7, "-o", tmp_path / "motion.yaml", "--lock", "nobody=0"
+    error = output(capsys, *arguments, code=2).err
+    assert "lock: joint 'nobody' is unknown; available: shoulder_yaw" in error
+
+
+@pytest.fixture
+def descriptions(monkeypatch, made):
+    """A package like robot_descriptions, with a URDF, a xacro file and a MuJoCo model."""
+    package = ModuleType("robot_descriptions")
+    package.__path__ = []
+    monkeypatch.setitem(sys.modules, "robot_descriptions", package)
+    for name, attributes in (
+        ("arm", {"URDF_PATH": str(ARM7)}),
+        ("made", {"XACRO_PATH": str(made), "XACRO_ARGS": {"mass": "6"}}),
+        ("mujoco", {"MJCF_PATH": "arm.xml"}),
+    ):
+        module = ModuleType(f"robot_descriptions.{name}_description")
+        vars(module).update(attributes)
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+
+
+def test_robots_of_robot_descriptions(capsys, descriptions):
+    assert json.loads(output(capsys, "info", "arm_description", "--json").out)["robot"] == "arm7"
+    made = json.loads(output(capsys, "info", "made_description", "--json").out)
+    assert made["joints"][0]["mass"] == 6.0
+    made = json.loads(output(capsys, "info", "made_description", "mass:=7", "--json").out)
+    assert made["joints"][0]["mass"] == 7.0
+    for name, words in (("mujoco", "has no URDF of it"), ("leg", "no such description in")):
+        error = output(capsys, "torque", f"{name}_description", code=2).err
+        assert error.startswith(f"dyn_ros torque: {name}_description: ") and words in error
+
+
+def test_without_robot_descriptions_it_says_what_to_install(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "robot_descriptions", None)
+    error = output(capsys, "view", "panda_description", code=2).err
+    assert error.endswith("if it is the name of a description: pip install robot_descriptions\n")
 
 
 def test_xacro_arguments_are_for_xacro_files(capsys):

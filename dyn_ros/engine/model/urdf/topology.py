@@ -159,7 +159,8 @@ def _find_master(joint: urdf.Joint, joints: Mapping[str, urdf.Joint]) -> urdf.Jo
         candidates = [joint.name for joint in joints.values() if joint.type in ONE_DOF]
         raise UrdfError(
             f'joint "{joint.name}" mimics the unknown joint "{joint.mimic.joint}"; '
-            f'available: {quoted(candidates)} (mimic="ignore" makes mimic joints independent)'
+            f"available: {quoted(candidates)}; correct or remove its <mimic> "
+            '(mimic="ignore" makes mimic joints independent)'
         )
     if master is joint:
         raise UrdfError(f'joint "{joint.name}" mimics itself; name another joint')
