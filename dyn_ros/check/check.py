@@ -8,7 +8,8 @@ physical limits, and with the space that the link's shapes occupy (`shapes`, `li
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from xml.etree.ElementTree import Element
@@ -31,7 +32,21 @@ OPTICAL_SUFFIXES = ("_optical", "_optical_frame")
 MIN_ROBOT_SIZE = 0.02  # m; a robot whose joints are closer together has this size
 MIN_TURNED_LINKS = 3  # links; if fewer fit better, meshes are not turned to z up
 
+MAX_ORIENTATION = 6.3
+"""Largest angle of an <origin> [rad], a full turn; larger ones are probably in degrees."""
+MAX_POSITION, MAX_DEGREES = 8.0 * math.pi, 720.0
+"""Limits between four turns [rad] and two turns in degrees are probably in degrees.
+
+Joints that turn several times have up to 12.6 rad; larger numbers mean that there is no limit.
+"""
+MAX_VELOCITY, MIN_PLACEHOLDER_VELOCITY = 100.0, 1000.0
+"""Velocity limits between these are probably in degrees/s; larger ones are placeholders [rad/s].
+
+Joints of legged robots and hands reach 60 rad/s. Continuous joints may be propellers or wheels.
+"""
+
 _KINDS_FOR_NEGLIGIBLE_LINKS = ("mesh-unit", "not-physical", "no-mass")  # other programs may fail
+_SHAPE_TAGS = ("visual", "collision")
 _MISPLACEMENT_KINDS = ("com-outside", "mass-spread")
 
 
@@ -117,11 +132,16 @@ def examine_urdf(
     if variant:
         findings.append(_axis_finding(variants[0], improved_count))
     findings += link_findings_of_variants[variant]
+    for tag in ("link", "joint"):
+        for element in urdf.children(root, tag):
+            findings += _orientation_findings(tag, element)
     mimics = {joint.name for joint in robot.joints if joint.mimic}
     for joint in tree.joints:
         if joint.name not in mimics:
             findings += _joint_findings(joint)
-    return Examination(findings, extents.unseen, links, extents, _negligible_links(links, extents))
+    findings += _planar_joint_findings(robot)
+    unseen = [*extents.unseen, *_unchecked_shapes(elements.values(), extents)]
+    return Examination(findings, unseen, links, extents, _negligible_links(links, extents))
 
 
 def _read_description(xml: str | bytes, root_joint: str | None) -> tuple[Tree, list[str]]:
@@ -133,6 +153,14 @@ def _read_description(xml: str | bytes, root_joint: str | None) -> tuple[Tree, l
             return urdf.read_urdf(xml, root_joint, "ignore"), [str(error)]
         except UrdfError:
             raise error from None
+
+
+def _unchecked_shapes(links: Iterable[Element], extents: Extents) -> list[str]:
+    """Return a line if there are links with shapes, but none of these could be measured."""
+    has_shapes = any(urdf.child(link, tag) is not None for link in links for tag in _SHAPE_TAGS)
+    if not has_shapes or any(link_extents.own for link_extents in extents.links.values()):
+        return []
+    return ["no shapes could be measured: centers of mass, spreads and densities are not checked"]
 
 
 def _axis_finding(extents: Extents, improved_count: int) -> Finding:
@@ -213,7 +241,50 @@ def _robot_size(robot: Any) -> float:
     return max(size, MIN_ROBOT_SIZE) if size > 0.0 else 0.0
 
 
+# --- orientations
+
+
+def _orientation_findings(tag: str, element: Element) -> Iterator[Finding]:
+    """Yield a finding if an <origin> of a <link> or <joint> has an angle beyond a full turn."""
+    parents = [element]
+    for name in ("inertial", *_SHAPE_TAGS) if tag == "link" else ():
+        parents += urdf.children(element, name)
+    for parent in parents:
+        origin = urdf.child(parent, "origin")
+        text = "" if origin is None else origin.get("rpy", "")
+        try:
+            angles = urdf.parse_numbers(text, 3)
+        except ValueError:  # of a shape; the reader rejects others
+            continue
+        if max(map(abs, angles)) > MAX_ORIENTATION:
+            radians = " ".join(f"{math.radians(angle):.6g}" for angle in angles)
+            yield Finding(
+                f'{tag} "{element.get("name")}"',
+                f'has an <origin> with rpy="{text}", angles beyond a full turn',
+                f'rpy is in rad; if these are degrees, write rpy="{radians}"',
+                "degrees",
+                {"rpy": angles},
+                {"rpy": [-MAX_ORIENTATION, MAX_ORIENTATION]},
+            )
+            return
+
+
 # --- a joint
+
+
+def _planar_joint_findings(robot: Any) -> Iterator[Finding]:
+    """Yield findings about planar joints without an axis."""
+    for joint in robot.joints:
+        if joint.type == "planar" and joint.axis is None:
+            yield Finding(
+                f'joint "{joint.name}"',
+                "is planar and has no <axis>: by default, it moves in the y-z plane of its frame "
+                "according to the specification, but in the x-y plane here and in MoveIt",
+                'add <axis xyz="0 0 1"/>, and rotate its <origin> if it moves in another plane',
+                "planar-axis",
+                {},
+                {},
+            )
 
 
 def _joint_findings(joint: Joint) -> Iterator[Finding]:
@@ -228,6 +299,8 @@ def _joint_findings(joint: Joint) -> Iterator[Finding]:
             {"lower": joint.lower, "upper": joint.upper},
             {},
         )
+    if joint.kind == "revolute":
+        yield from _angle_findings(where, joint)
     for quantity, value, unit in (
         ("effort", joint.effort, "N m or N"),
         ("velocity", joint.velocity, "rad/s or m/s"),
@@ -241,3 +314,32 @@ def _joint_findings(joint: Joint) -> Iterator[Finding]:
                 {quantity: value},
                 {quantity: [0.0, None]},
             )
+
+
+def _angle_findings(where: str, joint: Joint) -> Iterator[Finding]:
+    """Yield findings about limits of a revolute joint that are in degrees or are placeholders."""
+    if MAX_POSITION < max(abs(joint.lower), abs(joint.upper)) <= MAX_DEGREES:
+        yield Finding(
+            where,
+            f"turns from {joint.lower:g} to {joint.upper:g} rad, "
+            f"{(joint.upper - joint.lower) / math.tau:.3g} turns",
+            f'if these are degrees, write lower="{math.radians(joint.lower):.6g}" '
+            f'upper="{math.radians(joint.upper):.6g}"; if it turns without limits, make it a '
+            "continuous joint",
+            "degrees",
+            {"lower": joint.lower, "upper": joint.upper},
+            {"lower": [-MAX_POSITION, MAX_POSITION], "upper": [-MAX_POSITION, MAX_POSITION]},
+        )
+    if not MAX_VELOCITY < joint.velocity < math.inf:
+        return
+    is_placeholder = joint.velocity >= MIN_PLACEHOLDER_VELOCITY
+    yield Finding(
+        where,
+        f"has the velocity limit {joint.velocity:g} rad/s, {joint.velocity / math.tau:.3g} turns/s",
+        "set velocity of <limit>, in rad/s, to what its drive reaches"
+        if is_placeholder
+        else f'if these are degrees/s, write velocity="{math.radians(joint.velocity):.6g}"',
+        "velocity-limit" if is_placeholder else "degrees",
+        {"velocity": joint.velocity},
+        {"velocity": [0.0, MAX_VELOCITY]},
+    )

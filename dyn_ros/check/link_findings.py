@@ -24,6 +24,8 @@ MOMENT_TOLERANCE = 1e-12  # relative to mass times radius squared; smaller momen
 MAX_MESH_RATIO = 100.0  # relative to the size of the robot; a larger mesh is probably in mm
 PLACEHOLDER_FACTOR = 3.0  # ratio to a solid's moments; below it, a round moment may be right
 MIN_PLACEHOLDER = 1e-3  # kg m2, of a link without measured shapes
+MIN_SWAP_RATIO = 3.0  # ratio to a solid's moments; below it, moments are not called swapped
+MAX_SWAPPED_RATIO = 1.5  # ratio of swapped moments to a solid's; shells have up to 5/3
 ROUNDING_FACTOR = 1.006  # a limit divided by it is still met after rounding to 3 digits
 ENTRY_TOLERANCE = 1e-4  # relative to the largest moment; smaller ones are written as 0
 
@@ -119,7 +121,7 @@ def link_findings(
     if not any(finding.kind in _UNUSABLE_KINDS for finding in faults):
         yield from _inertia_findings(where, inertia, extents)
     if extents.allowed is not None:
-        yield from _com_findings(where, inertia, extents.allowed)
+        yield from _com_findings(where, inertia, extents.allowed, extents.is_coarse)
         yield from _density_findings(where, inertia, extents.allowed, extents.own)
 
 
@@ -225,6 +227,17 @@ def _inertia_findings(where: str, inertia: LinkInertia, extents: LinkExtents) ->
                 {"spread": [MIN_GYRATION, MAX_GYRATION]},
             )
         return
+    if extents.own is not None and (names := _swapped_moments(inertia, extents.own)):
+        first, second = names
+        yield Finding(
+            where,
+            f"has {first} and {second} that fit its shapes only if they are swapped",
+            f"swap {first} and {second}, if <inertia> is in the axes of <inertial>'s <origin>",
+            "swapped-moments",
+            _inertia_entries(inertia),
+            {},
+        )
+        return
     yield from _spread_findings(where, inertia, extents.allowed, extents.own)
     if extents.own is None:
         return
@@ -239,6 +252,27 @@ def _inertia_findings(where: str, inertia: LinkInertia, extents: LinkExtents) ->
             {"spread": gyration},
             {"spread": [MIN_GYRATION_RATIO * solid_gyration, None]},
         )
+
+
+def _swapped_moments(inertia: LinkInertia, extent: Extent) -> tuple[str, str] | None:
+    """Return the names of two moments of inertia that fit the solid of the shapes if swapped.
+
+    None if they fit, or if no swap makes all moments nearly those of the solid.
+    """
+    R = inertia.placement[:3, :3]
+    solid = np.diag(R.T @ extent.solid.inertia(inertia.mass) @ R)
+    moments = np.diag(inertia.rotational)
+    if min(*solid, *moments) <= 0.0:
+        return None
+    if np.abs(np.log(moments) - np.log(solid)).max() < math.log(MIN_SWAP_RATIO):
+        return None
+    names = ("ixx", "iyy", "izz")
+    for first, second in ((0, 2), (0, 1), (1, 2)):
+        swapped = moments.copy()
+        swapped[[first, second]] = moments[[second, first]]
+        if np.abs(np.log(swapped) - np.log(solid)).max() < math.log(MAX_SWAPPED_RATIO):
+            return names[first], names[second]
+    return None
 
 
 def _spread_findings(
@@ -298,17 +332,26 @@ def _is_placeholder(inertia: LinkInertia, extents: LinkExtents, gyration: float)
     return bool(is_smaller or is_larger)
 
 
-def _com_findings(where: str, inertia: LinkInertia, allowed: Extent) -> Iterator[Finding]:
-    """Yield a finding if the center of mass is farther outside the hull than the margin."""
+def _com_findings(
+    where: str, inertia: LinkInertia, allowed: Extent, is_coarse: bool
+) -> Iterator[Finding]:
+    """Yield a finding if the center of mass is farther outside the hull than the margin.
+
+    The advice is no other center if the shapes are coarse.
+    """
     distance = allowed.hull.distance(inertia.com)
     if distance <= HULL_MARGIN * allowed.hull.radius:
         return
-    xyz = " ".join(_number_text(round(float(x), 6)) for x in allowed.solid.com)
+    advice = "<origin> of <inertial> is expressed in the link's frame, in m; "
+    if is_coarse:
+        advice += "do the collision shapes show the whole link? If they do not, it may be right"
+    else:
+        xyz = " ".join(_number_text(round(float(x), 6)) for x in allowed.solid.com)
+        advice += f'the center of its shapes: <origin xyz="{xyz}" rpy="{inertia.rpy}"/>'
     yield Finding(
         where,
         f"has its center of mass {distance:.3g} m outside its shapes",
-        "<origin> of <inertial> is expressed in the link's frame, in m; the center of "
-        f'its shapes: <origin xyz="{xyz}" rpy="{inertia.rpy}"/>',
+        advice,
         "com-outside",
         {"distance": distance, "com": inertia.com.tolist()},
         {"distance": [0.0, HULL_MARGIN * allowed.hull.radius]},

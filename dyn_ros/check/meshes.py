@@ -61,6 +61,11 @@ def find_mesh(uri: str, folders: Folders = ()) -> Path:
             [Path(path)] if path.startswith("/") else [Path(folder) / path for folder in folders]
         )
         advice = "check the path"
+        if not path.startswith("/"):
+            advice = (
+                "a relative path is searched in the parameter mesh_paths: add the folder that it "
+                f"is relative to, or write package://PACKAGE/{path}"
+            )
     else:
         raise MeshError(f"mesh '{uri}': expected package://, file:// or a path")
     for candidate in candidates:
@@ -148,12 +153,21 @@ def _unseen_lines(
             f"meshes are not examined, because {missing_library} is not installed; "
             'pip install "dyn_ros[check]"'
         )
-    if missing:
-        lines.append(
-            f"meshes are not found ({len(missing)}), such as '{missing[0]}'; source the "
-            "workspace that contains the package, or pass the folder that contains it "
-            "with --mesh-path"
-        )
+    relative = [uri for uri in missing if "://" not in uri and not uri.startswith("/")]
+    for uris, remedy in (
+        (
+            [uri for uri in missing if uri not in relative],
+            "source the workspace that contains the package, or pass the folder that contains it "
+            "with --mesh-path",
+        ),
+        (
+            relative,
+            "pass the folder that they are relative to with --mesh-path, or write "
+            "package://PACKAGE/... in the description",
+        ),
+    ):
+        if uris:
+            lines.append(f"meshes are not found ({len(uris)}), such as '{uris[0]}'; {remedy}")
     return lines + [
         f"a mesh cannot be read and is not examined: {' '.join(failure.split())}"
         for failure in failures

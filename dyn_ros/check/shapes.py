@@ -179,12 +179,14 @@ class LinkExtents(NamedTuple):
     Mass is allowed in its own shapes and in the shapes of massless links fixed to it; if none
     of these has shapes, in the shapes of all links fixed to it. A space is None without shapes,
     or if not all of them could be measured. `mesh_radius` is the radius of its largest mesh about
-    its center [m]; 0 without meshes.
+    its center [m]; 0 without meshes. `is_coarse` if mass is allowed in simple collision shapes
+    only, which may stand in for a part of the link.
     """
 
     own: Extent | None = None
     allowed: Extent | None = None
     mesh_radius: float = 0.0
+    is_coarse: bool = False
 
 
 class Extents(NamedTuple):
@@ -283,6 +285,7 @@ class _LinkShapes:
     ``uses`` are the points and the solids of the visual and of the collision shapes; none if not
     all of them could be measured. ``mesh_radius`` is the radius of the largest mesh. If visual
     shapes are missing, meshes for collisions measure a link, but not a coarse box around it.
+    ``is_coarse`` if there are no shapes but boxes and the like for collisions.
     """
 
     name: str
@@ -290,6 +293,7 @@ class _LinkShapes:
     is_measured: bool
     uses: list[list[tuple[Array, Solid]]]
     mesh_radius: float
+    is_coarse: bool
 
 
 def _link_shapes(
@@ -319,7 +323,10 @@ def _link_shapes(
         shape.kind == "mesh" for shape in collision.get(name, [])
     )
     is_measured = not has_shapes or bool(uses[0]) or bool(uses[1]) and collision_suffices
-    return _LinkShapes(name, has_shapes, is_measured, uses, mesh_radius)
+    is_coarse = not children(link, "visual") and all(
+        shape.kind != "mesh" for shape in collision.get(name, [])
+    )
+    return _LinkShapes(name, has_shapes, is_measured, uses, mesh_radius, is_coarse)
 
 
 def _measure_shape(
@@ -371,7 +378,9 @@ def _combine_extents(
         neighbor_placements = [to_link @ placements[neighbor.name] for neighbor in group[1:]]
         link_extent = _unite_extent([shapes], [np.eye(4)])
         allowed = _unite_extent(group, [np.eye(4), *neighbor_placements])
-        extents[shapes.name] = LinkExtents(link_extent, allowed, shapes.mesh_radius)
+        extents[shapes.name] = LinkExtents(
+            link_extent, allowed, shapes.mesh_radius, all(member.is_coarse for member in group)
+        )
         if shapes.has_shapes and shapes.is_measured and link_extent is None:
             empty.append(
                 f"the shapes of link '{shapes.name}' enclose no volume and are not examined"

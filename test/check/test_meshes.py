@@ -32,6 +32,10 @@ def test_a_mesh_of_a_file(mesh):
     assert find_mesh(mesh.as_uri()) == mesh
     assert find_mesh(str(mesh)) == mesh
     assert find_mesh("a part.stl", [mesh.parent]) == mesh
+    with pytest.raises(
+        MeshError, match="'a part.stl' not found; .* or write package://PACKAGE/a p"
+    ):
+        find_mesh("a part.stl")
     with pytest.raises(MeshError, match="file:///no/such.stl"):
         find_mesh("file:///no/such.stl")
 
