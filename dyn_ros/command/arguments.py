@@ -49,13 +49,15 @@ _OPTION_OF_KEYWORD = {
     "robot=": "--robot",
     "topics=": "--topic",
     "odometry=": "--odometry",
-    "base=": "--root-joint fixed",
+    "base=, its constant pose and twist": "--root-joint fixed",
 }
 _OPTION_OF_PYTHON = {
     r' \(mimic="ignore" makes mimic joints independent\)': "",
     r', or read the description with mimic="ignore"': "",
     r" \(to read a file, use Model\.from_urdf_file\)": "",
     r"; set model\.\w+, which has a number for each of its velocities": "",
+    r"--columns(,| or) columns=": "--columns",
+    r"--no-velocity, velocity=False": "--no-velocity",
     r"\bstrict=True": "--strict",
 }
 """Advice for Python in messages, as regular expressions, and what the command says instead."""
@@ -322,6 +324,10 @@ def _explain_xacro_error(options: argparse.Namespace, xacro: Any, error: Excepti
     undefined = re.search(r"[Uu]ndefined substitution argument (\S+)", text)
     if undefined:
         text += f"; pass {undefined[1]}:=VALUE"
+    elif "unbound prefix" in text:
+        text += (
+            '; declare the prefix in <robot>, such as xmlns:xacro="http://www.ros.org/wiki/xacro"'
+        )
     elif "ament_index_python" in text or "AMENT_PREFIX_PATH" in text:
         text = "$(find PACKAGE) requires a ROS workspace; source the one with the package"
     files = [Path(file) for file in xacro.filestack or [] if file]

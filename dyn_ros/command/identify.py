@@ -276,7 +276,7 @@ def _read_further_samples(
     for path in find_recordings(paths):
         samples = recording_arguments.read_complete(options, model, locked_model, path, cutoff)
         for text in samples.warnings:
-            print(f"warning: {path}: {text}", file=sys.stderr)
+            print(f"warning: {path}: {arguments.name_options(text)}", file=sys.stderr)
         further_samples.append(samples)
     return further_samples
 

@@ -342,7 +342,7 @@ def show_identification(
     )
     for text in _friction_texts(result):
         console.print(f"further friction: {text}", markup=False)
-    for text in result.warnings:
+    for text in map(name_options, result.warnings):
         console.print(f"warning: {text}", style="yellow", markup=False)
     for text in result.undetermined[:_MAX_LISTED_UNDETERMINED]:
         console.print(f"not determined: {text}", markup=False)

@@ -20,6 +20,7 @@ import pytest
 import dyn_ros
 from dyn_ros import Identification
 from dyn_ros.command import main as cli
+from dyn_ros.command.arguments import name_options
 from dyn_ros.command.identify import _write_results
 from dyn_ros.engine.machine_code.cache import cache_folder
 
@@ -627,6 +628,7 @@ def test_xacro_from_standard_input_includes_from_the_current_folder(made):
         ("arm.xacro", "leg.xacro", ["No such file", "leg.xacro"]),
         ("<xacro:arm ", "<xacro:leg ", ["unknown macro", "xacro:leg"]),
         ("</robot>", "", ["no element found"]),
+        ('xmlns:xacro="http://www.ros.org/wiki/xacro"', "", ["unbound", "declare the prefix"]),
         ('name="base"', 'name="${1 +}"', ["1 +"]),
         ('<link name="base"/>', '<link name="$(find no_such_package)"/>', ["ROS workspace"]),
     ],
@@ -672,6 +674,23 @@ def test_commands_advise_no_python(capsys, tmp_path, command, xml):
     text = " ".join("".join(capsys.readouterr()).split())
     assert any(word in text for word in ("correct or remove", "is ignored", "expected URDF text"))
     assert not any(word in text for word in ("mimic=", "model.", "Model.", "strict="))
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("use the positions alone (--no-velocity, velocity=False)", "(--no-velocity)"),
+        ("other names with --columns or columns=", "other names with --columns"),
+        ("other names (--columns, columns=)", "other names (--columns)"),
+        ("pass base=, its constant pose and twist", "pass --root-joint fixed"),
+        ("the topics both report it; pass topics= with", "pass --topic with"),
+        ("rejected because of strict=True: a", "because of --strict: a"),
+        ('lock it, which locks both, or read the description with mimic="ignore"', "locks both"),
+    ],
+)
+def test_arguments_of_functions_become_options(text, expected):
+    named = name_options(text)
+    assert expected in named and "=" not in named
 
 
 def test_excite_names_an_unknown_joint_to_lock(capsys, tmp_path):

@@ -341,20 +341,34 @@ def test_undeclared_prefixes_are_read_as_by_urdfdom():
 
 
 def test_comments_may_contain_two_hyphens():
-    xml = robot(
-        "<!-- left -- arm --->\n<!-- <link name='x'/> -- größe -->",
-        "<gazebo><![CDATA[<!-- a -- b]]></gazebo>",
-        link("a"),
-        "<!---->",
+    xml = one_joint("continuous").replace(
+        "<link",
+        "<!-- left -- arm --->\n<!-- <link name='x'/> -- größe -->\n"
+        "<gazebo><![CDATA[<!-- a -- b]]></gazebo><!----><link",
+        1,
     )
-    assert [frame.name for frame in read_urdf(xml, strict=True).frames] == ["a"]
+    assert [frame.name for frame in read_urdf(xml, strict=True).frames] == ["a", "j", "b"]
+    with pytest.raises(UrdfError, match="line 3 of the URDF, before link"):
+        read_urdf(xml.replace("<gazebo>", "<link/><gazebo>"))
     model = dyn_ros.Model.from_urdf(xml)
     assert dyn_ros.write_urdf(xml, model) == xml
     model.inertial_parameters = 2.0 * model.inertial_parameters
     written = dyn_ros.write_urdf(xml, model)
-    assert "-- größe" in written and read_urdf(written).links[0].inertia.mass in (1.0, 2.0)
-    with pytest.raises(UrdfError, match="line 2 of the URDF, before link"):
-        read_urdf(xml.replace("<gazebo>", "<link/><gazebo>"))
+    assert "<!-- <link name='x'/> -- größe -->" in written
+    assert (
+        dyn_ros.Model.from_urdf(written).total_mass == 2.0 * read_urdf(xml).joints[0].inertia.mass
+    )
+
+
+def test_inertias_in_axes_of_a_quaternion_are_written():
+    turned = inertial(ixx="0.9", origin='<origin xyz="1 2 3" quat_xyzw="0.6 0 0 0.8"/>')
+    xml = one_joint("continuous").replace(INERTIAL, turned)
+    model = dyn_ros.Model.from_urdf(xml)
+    assert dyn_ros.write_urdf(xml, model) == xml
+    parameters = 2.0 * model.inertial_parameters
+    model.inertial_parameters = parameters
+    written = dyn_ros.Model.from_urdf(dyn_ros.write_urdf(xml, model))
+    np.testing.assert_allclose(written.inertial_parameters, parameters, rtol=1e-12)
 
 
 def test_a_default_namespace_is_no_hindrance():

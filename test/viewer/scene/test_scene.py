@@ -129,6 +129,13 @@ def chain(first, second):
         <limit lower="-1" upper="1" effort="1" velocity="1"/></joint></robot>"""
 
 
+def test_a_capsule_is_drawn(server):
+    capsule = SHAPES.format('capsule radius="0.1" length="0.5"')
+    robot = shown(server, chain(capsule, capsule))
+    assert not robot.problems and len(nodes(server, ":visual")) == 2 and not nodes(server, "bone")
+    assert robot.envelope()[:, 2].max() > 0.34
+
+
 def test_a_robot_without_shapes_has_bones(server):
     shown(server, chain("", ""))
     assert len(nodes(server, "bone")) == 3  # two balls, and a line between them
