@@ -152,9 +152,8 @@ def store_joint_states(m, message, name_list, stamp):
             reported_count = reported_count + 1
             m.q[entry[mem.IDX_Q]], m.stamps[slot] = position, stamp
             m.has_velocity[slot] = False
-            if has_velocity:
-                m.v[row] = m.numbers[start + size + place]
-                m.has_velocity[slot] = not rules.is_unknown(m.v[row])
+            if has_velocity and not rules.is_unknown(m.numbers[start + size + place]):
+                m.v[row], m.has_velocity[slot] = m.numbers[start + size + place], True
             m.has_effort[row] = False
             if has_effort:
                 m.tau[row] = m.numbers[effort + place]

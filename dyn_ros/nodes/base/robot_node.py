@@ -430,7 +430,9 @@ class RobotNode(BaseNode):
             self.robot_owner is self or RobotNode.waiting_reason(self.robot_owner) != waiting
         )
         self.report.log_waiting(waiting if is_logged_here else "")
-        faults = [self.robot_owner.description_fault, waiting]
+        owner = self.robot_owner
+        # a description that waits for the positions of its locked joints is not faulty
+        faults = ["" if owner._awaited_joints else owner.description_fault, waiting]
         if not self.active:
             faults = [busy or self.state_label]
         elif not waiting and not busy:
