@@ -76,6 +76,7 @@ class Decoder:
         self.child_frames: list[str] = []  # child_frame_id of odometry
         self.topics: list[str] = []
         self.problems: dict[str, int] = {}  # number of messages with each problem
+        self.notes: dict[str, int] = {}  # rows that each note is about, which {} stands for
         # the lists of strings that `decode_message` recognizes
         self.strings = np.zeros(0, np.uint8)  # each string behind its length, of eight bytes
         self.string_lists = np.zeros((0, 4), np.int64)  # see `find_string_list`
@@ -118,6 +119,10 @@ class Decoder:
     def count_problem(self, problem: str, count: int = 1) -> None:
         """Add ``count`` messages with a problem to ``problems``."""
         self.problems[problem] = self.problems.get(problem, 0) + count
+
+    def count_note(self, note: str, count: int = 1) -> None:
+        """Add ``count`` rows to a note on unusual but valid content."""
+        self.notes[note] = self.notes.get(note, 0) + count
 
     def decode(self, raw: Raw) -> Messages:
         """Return the decoded messages, and count in `problems` what cannot be decoded."""

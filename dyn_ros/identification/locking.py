@@ -218,10 +218,8 @@ def _recorded_positions(
 ) -> Array:
     """Return the positions of a joint in an interval of a table."""
     with name_file_in_errors(table):
-        positions, time = columns.read(
-            columns.find_columns("position", [name]), columns.time_columns()
-        )
-        rows = interval_mask(since, until, time[:, 0])
+        (positions,), time, _ = columns.read_with_time(columns.find_columns("position", [name]))
+        rows = interval_mask(since, until, time)
     return positions[rows & (np.abs(positions[:, 0]) < MAX_MEASUREMENT), 0]
 
 

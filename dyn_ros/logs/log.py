@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from ..recordings.formats.spans import Source
 from ..recordings.options import ReadOptions
 from ..recordings.part import read_part
 from ..recordings.plan import Part
-from ..recordings.recording import Recording, rate_mask
+from ..recordings.recording import Recording, describe_row_notes, rate_mask
 from ..recordings.selection import open_parts
 from ..states.joint_states import abbreviate_names
 from .effort_checks import check_effort_units
@@ -93,8 +95,9 @@ class PartWriter:
             "states": len(table),
             "rejected": rejected,
             "problems": [*part.problems, *filter(None, [part.incomplete])],
+            "row_notes": dict(part.row_notes),
             "notes": [
-                *part.notes,
+                *replace(part, row_notes={}).notes,
                 *_unknown_signal_notes(model, part, table, self),
                 *(self._signal_notes(model, part) if planned.number == 0 else ()),
             ],
@@ -199,7 +202,8 @@ class Log:
         ]
         self.messages = self.states = 0
         self.rejected: dict[str, tuple[int, str]] = {}
-        self.notes: dict[str, Path] = {}
+        self._notes: dict[str, Path] = {}
+        self._row_notes: dict[Path, Counter[str]] = {}
         self.interval: tuple[int, int] | None = None
         self.summary = Summary()
         self._contacts: dict[Path, list[ContactInterval]] = {}
@@ -210,6 +214,16 @@ class Log:
         return {
             path: merge_contact_intervals(contacts) for path, contacts in self._contacts.items()
         }
+
+    @property
+    def notes(self) -> dict[str, Path]:
+        """Notes on unusual but valid content, with the first recording that each is about."""
+        row_notes = {
+            note: path
+            for path, notes in self._row_notes.items()
+            for note in describe_row_notes(notes)
+        }
+        return dict(itertools.islice({**row_notes, **self._notes}.items(), _MAX_REASONS))
 
     def compute_parts(self, workers: Workers, progress: StageProgress) -> None:
         """Compute all parts that are not finished.
@@ -293,8 +307,9 @@ class Log:
         for problem in report["problems"]:
             recording.add_problem(problem)
         for note in report["notes"]:
-            if len(self.notes) < _MAX_REASONS:
-                self.notes.setdefault(note, recording.path)
+            if len(self._notes) < _MAX_REASONS:
+                self._notes.setdefault(note, recording.path)
+        self._row_notes.setdefault(recording.path, Counter()).update(report.get("row_notes", {}))
         self.summary += Summary.from_dict(report["summary"])
         self._contacts.setdefault(recording.path, []).extend(
             ContactInterval(*contact) for contact in report.get("contacts", ())

@@ -21,6 +21,7 @@ import numpy as np
 
 from ..cdr.decode import Decoder, Messages
 from ..states.joint_states import States
+from .formats import is_table
 from .formats.sources import read_span
 from .formats.spans import Span
 from .plan import Part
@@ -39,13 +40,17 @@ def read_part(part: Part, progress: ByteProgress | None = None) -> Recording:
     reader, collector = _SpanReader(part, progress), part.make_collector()
     sections: tuple[list[States], ...] = [], [], []  # states before, in and after the interval
     message_count = 0
+    is_one_topic = is_table(Path(part.path)) and len(part.read_topics) == 1
     for messages in read_in_log_time_order(part.spans, reader.read):
         bounds = itertools.pairwise((part.read_start, part.start, part.stop, part.read_stop))
         for section, states, (start, stop) in zip(range(3), sections, bounds):
             section_messages = messages_between(messages, start, stop)
             if len(section_messages):
                 message_count += len(section_messages) if section == 1 else 0
-                states.append(collector.push(section_messages, reader.decoder, notes=section == 1))
+                pushed = collector.push(section_messages, reader.decoder, notes=section == 1)
+                if is_one_topic and pushed.behind.any():  # rows with blank positions
+                    pushed = pushed.take(np.flatnonzero(pushed.behind == 0))
+                states.append(pushed)
     problems = tuple(
         problem if times == 1 else f"{problem} ({times} times)"
         for problem, times in reader.problems.items()
@@ -74,6 +79,7 @@ def read_part(part: Part, progress: ByteProgress | None = None) -> Recording:
         collector.unreported,
         tuple(collector.missing_position()),
         tuple(collector.unknown),
+        row_notes=dict(reader.notes),
     )
 
 
@@ -85,15 +91,18 @@ class _SpanReader:
         self._part, self._progress = part, progress
         self._joint_topics = JointTopics(part)
         self.problems: Counter[str] = Counter()
+        self.notes: Counter[str] = Counter()
         self._total_size, self._read_size = sum(span.size for span in part.spans), 0
 
     def read(self, span: Span) -> Messages:
         """Return the messages of a span; raise a ValueError if two topics report the same joint."""
         previous_problems = Counter(self.decoder.problems)
+        previous_notes = Counter(self.decoder.notes)
         messages = read_span(Path(self._part.path), span, self._part.read_topics, self.decoder)
         if self._part.owns(span):
             self._check_times(span, messages)
             self.problems += Counter(self.decoder.problems) - previous_problems
+            self.notes += Counter(self.decoder.notes) - previous_notes
         if len(self._part.topics) > 1:
             self._joint_topics.add(messages, self.decoder)
         self._read_size += span.size

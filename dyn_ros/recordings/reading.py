@@ -25,7 +25,8 @@ from .recording import Recording, rate_mask
 from .selection import select_part
 from .tables.columns import Columns
 from .tables.files import Table
-from .tables.row_selection import MAX_STAMP, select_interval
+from .tables.row_selection import find_complete_rows, select_interval
+from .tables.times import NO_TIME, Clock, StampCheck, limit_stamps
 
 
 def read(
@@ -134,8 +135,9 @@ def read_table(
     """Read a table row by row, each as a state; the arguments are as for `Samples`.
 
     Velocities are NaN unless ``velocity``. Efforts of joints with several coordinates may be
-    missing; they are 0. Raise a ValueError for columns that are missing or no numbers, or if no row
-    is in the interval.
+    missing; they are 0. Rows that lack a number are left out, with a warning. Raise a ValueError
+    for columns that are missing or no numbers, for stamps that cannot be times, or if no row is in
+    the interval.
     """
     source = Columns(table, model, columns)
     multiple_coordinates = {
@@ -148,25 +150,53 @@ def read_table(
     rates = source.find_columns("velocity", model.velocity_names) if velocity else []
     effort = source.find_columns("effort", model.velocity_names, multiple_coordinates)
     frames = tuple(dict.fromkeys(source.owners("in_contact")))
-    q, v, tau, in_contact, time = source.read(
-        position, rates, effort, source.find_columns("in_contact", frames), source.time_columns()
+    groups: list[Sequence[str | None]] = [
+        position,
+        rates,
+        effort,
+        source.find_columns("in_contact", frames),
+    ]
+    arrays, time, clock = source.read_with_time(*groups)
+    is_complete, warning = find_complete_rows(
+        [*zip(groups, arrays), (clock.names[:1], time[:, None])], len(time)
     )
-    q, v, tau, in_contact, time = select_interval(since, until, time[:, 0], q, v, tau, in_contact)
-    path, stamp = "" if isinstance(table, Mapping) else str(table), _to_stamps(time)
+    if is_complete is not None:
+        arrays, time = [array[is_complete] for array in arrays], time[is_complete]
+    _check_stamps(clock, time)
+    q, v, tau, in_contact, time = select_interval(since, until, time, *arrays)
+    path = str(table) if isinstance(table, (str, PathLike)) else ""
+    stamp = _to_stamps(time)
+    stamp[stamp == NO_TIME] = 0  # corrupt
     behind = np.broadcast_to(np.int64(0), stamp.shape)
     if not velocity:
         v = np.broadcast_to(np.nan, tau.shape)
     return Recording(
         Part(path, Path(path).stem, model),
         States(stamp, stamp, q, v, tau, behind),
-        problems=tuple(source.warn_of_unknown_joints(model)),
+        problems=(
+            *source.warn_of_unknown_joints(model),
+            *filter(None, [warning, clock.note]),
+        ),
         contacts=frames,
         in_contact=in_contact if frames else None,
         table_time=time,
     )
 
 
+def _check_stamps(clock: Clock, time: Array) -> None:
+    """Raise a ValueError if times [s] cannot be those of the rows."""
+    stamps, check = _to_stamps(time), StampCheck(clock)
+    usable = stamps[stamps != NO_TIME]
+    if 2 * len(usable) < len(stamps):
+        first = float(time[stamps == NO_TIME][0])
+        raise ValueError(
+            f"time: expected stamps in s, got {first:.6g} in the column {clock.names[0]!r}"
+        )
+    check.add(usable)
+    if error := check.error():
+        raise ValueError(error)
+
+
 def _to_stamps(time: Array) -> NDArray[np.int64]:
-    """Return times [s] as stamps [ns]; corrupt ones are 0."""
-    is_valid = np.abs(time) < 1e-9 * MAX_STAMP
-    return np.round(1e9 * np.where(is_valid, time, 0.0)).astype(np.int64)
+    """Return times [s] as stamps [ns], or NO_TIME."""
+    return limit_stamps(np.round(1e9 * time))

@@ -81,6 +81,7 @@ class Recording:
     contacts: tuple[str, ...] = ()
     in_contact: Array | None = None
     table_time: Array | None = None
+    row_notes: Mapping[str, int] = field(default_factory=dict)  # notes on rows, and their numbers
 
     def __len__(self) -> int:
         return len(self.states.stamp) - self.leading_count - self.trailing_count
@@ -145,7 +146,7 @@ class Recording:
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes about unusual but valid content."""
-        notes = []
+        notes = describe_row_notes(self.row_notes)
         if self.resets:
             notes.append(_describe_note("with stamps that jumped back", self.resets))
         if self.unreported:
@@ -299,6 +300,11 @@ def rate_mask(stamp: NDArray[np.int64], rate: float | None) -> NDArray[np.bool_]
         )
     period = stamp // max(round(1e9 / rate), 1)
     return np.concatenate([np.ones(min(len(stamp), 1), bool), period[1:] != period[:-1]])
+
+
+def describe_row_notes(notes: Mapping[str, int]) -> list[str]:
+    """Return notes on rows of a table with the numbers of these rows."""
+    return [text.format(f"{count:,}") for text, count in notes.items()]
 
 
 def _describe_note(description: str, note: Note) -> str:

@@ -590,9 +590,12 @@ def test_files_that_cannot_be_read(arm, tmp_path):
     samples = Samples.from_arrays(arm, time, q, v, v, a)
     samples.to_table(arm, tmp_path / "recording.csv")
     lines = (tmp_path / "recording.csv").read_text().splitlines()
-    lines[100] = lines[100].replace(lines[100].split(",")[1], "", 1)
+    lines[100] = lines[100].replace(lines[100].split(",")[1], "idle", 1)
     (tmp_path / "recording.csv").write_text("\n".join(lines))
-    with pytest.raises(ValueError, match=r"recording.csv'.*expected numbers in the columns"):
+    with pytest.raises(
+        ValueError,
+        match=r"recording.csv'.*numbers in the column 'position.*got 'idle' in row 99 of data",
+    ):
         Samples.from_table(arm, tmp_path / "recording.csv")
 
 
@@ -607,9 +610,9 @@ def test_csv_without_pyarrow(tmp_path, monkeypatch):
     table = {"time": np.arange(50.0), "position.elbow": np.sin(np.arange(50.0))}
     columns.write_columns(tmp_path / "recording.csv", table)
     source = columns.Columns(tmp_path / "recording.csv")
-    position, time = source.read(source.find_columns("position", ["elbow"]), source.time_columns())
+    (position,), time, _ = source.read_with_time(source.find_columns("position", ["elbow"]))
     np.testing.assert_array_equal(position[:, 0], table["position.elbow"])
-    np.testing.assert_array_equal(time[:, 0], table["time"])
+    np.testing.assert_array_equal(time, table["time"])
 
 
 MEMORY = """

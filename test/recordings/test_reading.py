@@ -78,7 +78,7 @@ def test_contacts_and_names_of_their_own(arm, table):
     assert found.contacts == (frame,)
     np.testing.assert_array_equal(found.in_contact[:, 0], touching)
     assert found.warnings == ("ignored joints of the table that the robot does not have: gripper",)
-    again = read_table(arm, found.columns(), velocity=True)
+    again = read_table(arm, found.columns())
     np.testing.assert_array_equal(again.q, found.q)
     np.testing.assert_array_equal(again.in_contact, found.in_contact)
     some = found.take(slice(0, 10))
@@ -89,6 +89,7 @@ def test_columns_by_what_they_contain(table):
     names = {"t": table["time"], "__time": table["time"], "q_1": table["position.elbow_pitch"]}
     columns = Columns(names, columns={"time": "t", "position.elbow": "q_1"})
     assert columns.names_by_content == {"time": "t", "position.elbow": "q_1", "__time": "__time"}
-    assert columns.find_time_name() == "t" and columns.owners("position") == ["elbow"]
-    assert Columns(names).find_time_name(("stamp", "__time")) == "__time"
-    assert Columns({"q": table["time"]}).find_time_name() == ""
+    assert columns.clock.names == ("t",) and columns.owners("position") == ["elbow"]
+    assert Columns(names).clock.names == ("__time",)
+    with pytest.raises(ValueError, match="no column 'time'"):
+        _ = Columns({"q": table["time"]}).clock

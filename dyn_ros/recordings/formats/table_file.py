@@ -21,7 +21,8 @@ from ...cdr.decode import JOINT_STATE, ODOMETRY, Decoder, Messages
 from ...engine.kernel.types import Array
 from ..tables import files as tables
 from ..tables.columns import Columns
-from ..tables.row_selection import MAX_STAMP, uncorrupted_rows
+from ..tables.row_selection import describe_blank_rows, escape_braces, uncorrupted_rows
+from ..tables.times import MAX_STAMP, NO_TIME, TIMES, Clock, StampCheck
 from .spans import TABLE_ENCODING, Format, Source, Span, Topic
 
 _TOPIC, _BASE_TOPIC = "/joint_states", "/odom"
@@ -63,7 +64,6 @@ class _TableTopics:
     """Topics of joints and bases that the columns of a table contain."""
 
     def __init__(self, columns: Columns, path: Path) -> None:
-        self.time = columns.find_time_name((tables.STAMP, *tables.TIMES))
         topics: dict[str, dict[str, dict[str, str]]] = {}
         for content, column in columns.names_by_content.items():
             signal, owner = tables.parse_column(content)
@@ -72,14 +72,19 @@ class _TableTopics:
                     _topic_of_column(content), {kind: {} for kind in _SIGNALS}
                 )
                 signals[signal][owner] = column
-        if not self.time or not any(signals["position"] for signals in topics.values()):
-            times = " or ".join(map(repr, tables.TIMES))
+        try:
+            clock = columns.clock
+        except ValueError:
+            clock = None
+        if clock is None or not any(signals["position"] for signals in topics.values()):
+            times = " or ".join(map(repr, TIMES[:2]))
             raise ValueError(
                 f"{str(path)!r}: expected a column {times}, in s, and columns such as "
                 "'position.elbow' or '/joint_states/elbow/position', got "
-                f"{', '.join(columns.names[:20])}; specify other names with --columns or "
-                "columns="
+                f"{', '.join(columns.names[:20])}; {columns.list_remedy()}specify other names with "
+                "--columns or columns="
             )
+        self.clock = clock
         self.bases = [
             base for topic, signals in topics.items() for base in _base_columns(topic, signals)
         ]
@@ -98,7 +103,7 @@ class _TableTopics:
         )
 
     def names(self, topics: Collection[str]) -> list[str]:
-        """Return the columns of topics, time first."""
+        """Return the columns of topics, those of the time first."""
         names = [
             name
             for joints in self.joints
@@ -114,7 +119,7 @@ class _TableTopics:
             for name in (*base.pose, *base.twist)
             if name
         ]
-        return list(dict.fromkeys((self.time, *names)))
+        return list(dict.fromkeys((*self.clock.names, *names)))
 
 
 def _find_topics(
@@ -177,27 +182,35 @@ def scan_table(path: Path, renamed: Mapping[str, str] | None = None) -> Source:
     columns = _find_topics(table, path, renamed)
     spans: list[Span] = []
     problems: dict[str, None] = {}
-    unusable_times: list[float] = []
+    unusable_times: list[str] = []
     time: int | None = None
     log_time = count = 0
+    clock, check = columns.clock, StampCheck(columns.clock)
     for place, size in table.blocks():
-        values, block_problems = _read_block(table, place, [columns.time])
+        values, block_problems = _read_block(table, place, clock.names)
         problems.update(dict.fromkeys(block_problems))
-        stamps = _usable_stamps(values, columns.time)[1]
+        cells = [values[name] for name in clock.names]
+        if not spans:
+            clock = clock.with_unit_of(cells)
+            check = StampCheck(clock)
+        stamps = _usable(clock.to_stamps(cells))
         if not len(stamps):
-            unusable_times += values[columns.time][:1].tolist()
+            unusable_times += map(str, cells[0][:1])
             continue
+        check.add(stamps)
         first = int(stamps[0])
         log_time = first if time is None else log_time + max(first - time, 0)
         stop = int(_log_times(stamps, log_time)[-1])
-        spans.append(Span(log_time, stop, size, (place, log_time, renamed)))
+        spans.append(Span(log_time, stop, size, (place, log_time, renamed, clock)))
         time, log_time = int(stamps[-1]), stop
         count += len(stamps)
+    if error := check.error():
+        raise ValueError(f"{str(path)!r}: {error}")
     if unusable_times and not spans:
         problems.update(
             {
-                f"no row has a usable time, the first: {unusable_times[0]:.6g} in the column "
-                f"{columns.time!r}; {_TIME_REMEDY}": None
+                f"no row has a usable time, the first: {unusable_times[0]} in the column "
+                f"{clock.names[0]!r}; {_TIME_REMEDY}": None
             }
         )
     if not (spans or problems or table.damage):
@@ -240,18 +253,10 @@ def _read_block(
 # --- rows
 
 
-def _usable_stamps(
-    table: dict[str, NDArray[Any]], name: str
-) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Return a mask of the rows with a usable time, and their times [ns]."""
-    values = table[name]
-    if values.dtype == np.int64 and name == tables.STAMP:
-        is_usable = (values > -MAX_STAMP) & (values < MAX_STAMP)
-        return is_usable, values[is_usable]
-    with np.errstate(over="ignore"):
-        scaled = np.round(values.astype(float) * (1.0 if name == tables.STAMP else 1e9))
-    is_usable = np.abs(scaled) < MAX_STAMP
-    return is_usable, scaled[is_usable].astype(np.int64)
+def _usable(stamps: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return stamps without NO_TIME."""
+    is_usable = stamps != NO_TIME
+    return stamps if is_usable.all() else stamps[is_usable]
 
 
 def _log_times(stamps: NDArray[np.int64], first: int) -> NDArray[np.int64]:
@@ -264,16 +269,20 @@ def read_messages(
     path: Path, place: tuple[Any, ...], topics: Collection[str], decoder: Decoder
 ) -> Messages:
     """Read the messages of a span; see `spans.Format`."""
-    block_place, first_time, renamed, *is_end = place
+    block_place, first_time, renamed, clock, *is_end = place
     table = _open_cached(path, bool(renamed))
     columns = _find_topics(table, path, renamed)
     values, problems = _read_block(table, block_place, columns.names(topics))
     for problem in problems:
         decoder.count_problem(problem)
-    is_usable, stamps = _usable_stamps(values, columns.time)
+    cells = [values.pop(name) for name in clock.names]
+    stamps = clock.to_stamps(cells)
+    is_usable, stamps = stamps != NO_TIME, _usable(stamps)
     log_times = _log_times(stamps, first_time)
-    rejected_count = _report_unusable_times(values[columns.time], columns.time, is_usable, decoder)
-    rows = _uncorrupted_rows(values, columns.time, is_usable, is_end)
+    if clock.note and is_end[0]:
+        decoder.count_note(escape_braces(clock.note))
+    rejected_count = _report_unusable_times(cells[0], clock, is_usable, decoder)
+    rows = _uncorrupted_rows(values, is_usable, _is_empty(cells[0]), is_end)
     for where, count in (("beginning", rows.start), ("end", len(is_usable) - rows.stop)):
         if count:
             decoder.count_problem(
@@ -294,45 +303,51 @@ def read_messages(
     ]
     if not messages or not len(stamps):
         return Messages.empty(rejected_count)
+    blank_count = len(stamps) - len(np.unique(np.concatenate([each.rows for each in messages])))
+    if blank_count:
+        names = [name for joints in columns.joints for name in joints.columns[0]]
+        decoder.count_note(describe_blank_rows(names or columns.names(topics)), blank_count)
     return _join_messages(messages, stamps, log_times, rejected_count)
 
 
 def _report_unusable_times(
-    times: NDArray[Any], name: str, is_usable: NDArray[np.bool_], decoder: Decoder
+    times: NDArray[Any], clock: Clock, is_usable: NDArray[np.bool_], decoder: Decoder
 ) -> int:
-    """Report rows without a time, or with one that cannot be used; return their number."""
+    """Report rows without a time, or with one that cannot be used; return the latters' number."""
     count = int(np.count_nonzero(~is_usable))
+    if not count:
+        return 0
     unusable_times = times[~is_usable & ~_is_empty(times)]
     if count > len(unusable_times):
-        decoder.count_problem("a row without a time", count - len(unusable_times))
+        decoder.count_note(describe_blank_rows(clock.names), count - len(unusable_times))
     if len(unusable_times):  # rounded to a power of ten, as each text is counted
         decoder.count_problem(
-            f"a row whose time in the column {name!r} cannot be used, about "
+            f"a row whose time in the column {clock.names[0]!r} cannot be used, about "
             f"{float(unusable_times[0]):.0e}; {_TIME_REMEDY}",
             len(unusable_times),
         )
-    return count
+    return len(unusable_times)
 
 
 def _is_empty(stamps: NDArray[Any]) -> NDArray[np.bool_]:
     """Return a mask of empty cells of a column of times."""
-    empty: NDArray[np.bool_] = (
-        np.isnan(stamps) if stamps.dtype.kind == "f" else stamps == tables.NO_TIME
-    )
+    if stamps.dtype.kind == "M":
+        return np.isnat(stamps)
+    empty: NDArray[np.bool_] = np.isnan(stamps) if stamps.dtype.kind == "f" else stamps == NO_TIME
     return empty
 
 
 def _uncorrupted_rows(
     table: dict[str, NDArray[Any]],
-    time: str,
     is_usable: NDArray[np.bool_],
+    is_empty: NDArray[np.bool_],
     is_end: Sequence[bool],
 ) -> slice:
     """Return the rows of a block without corrupt ones at the ends of the file.
 
-    Identification leaves out the same rows. ``is_usable`` is a mask of rows with a usable time,
-    ``is_end`` states whether the block is at the beginning and at the end of the file. Empty cells
-    are not corrupt.
+    Identification leaves out the same rows. ``is_usable`` and ``is_empty`` are masks of rows with
+    a usable time and without a time; ``is_end`` states whether the block is at the beginning and at
+    the end of the file. Empty cells are not corrupt.
     """
     count = len(is_usable)
     if not any(is_end):
@@ -340,9 +355,8 @@ def _uncorrupted_rows(
     columns = {
         name: np.nan_to_num(values, nan=0.0, posinf=np.inf, neginf=-np.inf)
         for name, values in table.items()
-        if name != time
     }
-    times = np.where(is_usable | _is_empty(table[time]), 0.0, np.inf)
+    times = np.where(is_usable | is_empty, 0.0, np.inf)
     rows = uncorrupted_rows(times, columns)
     return slice(rows.start if is_end[0] else 0, rows.stop if is_end[1] else count)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from os import PathLike
 
 import numpy as np
@@ -17,6 +18,7 @@ from ...engine.model.model import Model
 from . import files as tables
 from .files import CsvFile, ParquetFile, Table
 from .renaming import resolve_columns
+from .times import STAMP, TIMES, Clock, column_clock, named_clock
 
 _ROW_GROUP_SIZE = 20000  # rows, in Parquet and in blocks of CSV
 _MAX_LISTED_COLUMNS = 4
@@ -25,9 +27,10 @@ _MAX_LISTED_COLUMNS = 4
 class Columns:
     """Columns of a table by their content, such as "time" or "position.elbow".
 
-    ``columns`` states other names of columns, see ``Samples.from_table``; without a model, names of
-    single columns. Attributes: ``names`` of all columns, ``renamed_columns`` with other names by
-    their content, and ``names_by_content`` of all columns.
+    Columns of signals that are blank in all rows count as absent. ``columns`` states other names of
+    columns, see ``Samples.from_table``; without a model, names of single columns. Attributes:
+    ``names`` of all columns, ``renamed_columns`` with other names by their content, and
+    ``names_by_content`` of all columns that are not blank.
     """
 
     def __init__(
@@ -45,9 +48,14 @@ class Columns:
             resolve_columns(model, columns, self.names) if model else dict(columns)
         )
         renamed_names = self.renamed_columns.values()
+        self._blank_names = self._reader.blank_names
         self.names_by_content = {
-            **self.renamed_columns,
-            **{name: name for name in self.names if name not in renamed_names},
+            content: name
+            for content, name in (
+                *self.renamed_columns.items(),
+                *((name, name) for name in self.names if name not in renamed_names),
+            )
+            if name not in self._blank_names
         }
 
     def __len__(self) -> int:
@@ -66,18 +74,45 @@ class Columns:
         self._reader.fill_arrays([name for name, _ in places], [values for _, values in places])
         return arrays
 
-    def find_time_name(self, names: Sequence[str] = tables.TIMES) -> str:
-        """Return the column of time stamps: the renamed one or the first of ``names``; or ""."""
-        names = ["time"] if "time" in self.renamed_columns else names
-        return next(
-            (self.names_by_content[name] for name in names if name in self.names_by_content), ""
-        )
+    def read_with_time(self, *groups: Sequence[str | None]) -> tuple[list[Array], Array, Clock]:
+        """Read columns as `read`, the times of the rows (B,) [s], and the clock with its unit.
 
-    def time_columns(self) -> list[str]:
-        """Return the column of time stamps [s], in a list; raise a ValueError without one."""
-        if name := self.find_time_name():
-            return [name]
-        expected = " or ".join(map(repr, tables.TIMES))
+        Times of empty cells are NaN.
+        """
+        clock = self.clock
+        if self.has_dates(clock):
+            *arrays, cells = *self.read(*groups), [self._reader.read_dates(clock.names[0])]
+        else:
+            *arrays, numbers = self.read(*groups, clock.names)
+            cells = list(numbers.T)
+        clock = clock.with_unit_of(cells)
+        return arrays, clock.to_seconds(cells), clock
+
+    def has_dates(self, clock: Clock) -> bool:
+        """Return True if the column of a clock contains dates or durations."""
+        return len(clock.names) == 1 and self._reader.has_dates(clock.names[0])
+
+    @cached_property
+    def clock(self) -> Clock:
+        """Columns with the times of the rows; raises a ValueError if there are none.
+
+        The renamed one, a column of integers that is named "stamp", one of the other usual names,
+        or the only column of dates.
+        """
+        if "time" in self.renamed_columns:
+            return column_clock(self.renamed_columns["time"])
+        if STAMP in self.names_by_content and self._reader.is_integer(STAMP):
+            return column_clock(STAMP)
+        if clock := named_clock(self.names_by_content):
+            return clock
+        dates = [
+            name
+            for name in self.names_by_content
+            if not tables.parse_column(name)[0] and self._reader.has_dates(name)
+        ]
+        if len(dates) == 1:
+            return column_clock(dates[0])
+        expected = " or ".join(map(repr, TIMES[:2]))
         raise ValueError(
             f"time: there is no column {expected}, in s; the columns are "
             f"{tables.list_names(self.names)}; specify another name with --columns or "
@@ -131,12 +166,16 @@ class Columns:
 
     def _find_column(self, signal: str, owner: str) -> str | None:
         """Return the column of a signal; raise a ValueError if there are several."""
-        if f"{signal}.{owner}" in self.renamed_columns:
-            return self.renamed_columns[f"{signal}.{owner}"]
-        if f"{signal}.{owner}" in self.names:
-            return f"{signal}.{owner}"
+        if f"{signal}.{owner}" in self.names_by_content:
+            return self.names_by_content[f"{signal}.{owner}"]
+        if f"{signal}.{owner}" in self.renamed_columns:  # to a blank column
+            return None
         suffix = f"/{owner}/{signal}"
-        matches = [name for name in self.names if ("/" + name).endswith(suffix)]
+        matches = [
+            name
+            for name in self.names
+            if ("/" + name).endswith(suffix) and name not in self._blank_names
+        ]
         if len(matches) > 1:
             raise ValueError(
                 f"several columns contain the {signal} of {owner!r}: "
@@ -154,14 +193,33 @@ class Columns:
                 name for expected in expected_names for name in similar_names(expected, names)
             )
             hint = f" (similar: {tables.list_names(tuple(close))})" if close else ""
+            if self._is_blank(signal, owner):
+                hint = " (its column is blank)"
             descriptions.append(f"'{signal}.{owner}'{hint}")
         if len(owners) > _MAX_LISTED_COLUMNS:
             descriptions.append(f"{len(owners) - _MAX_LISTED_COLUMNS} more")
         return (
             f"the table lacks {len(owners)} columns of the robot: {', '.join(descriptions)}; its "
-            f"columns are {tables.list_names(self.names)}; a joint that was not recorded can be "
-            "locked (--lock, model.reduced), an effort that was not measured can be 0 in all "
-            "rows, and columns can have other names (--columns, columns=)"
+            f"columns are {tables.list_names(self.names)}; {self.list_remedy()}a joint that was "
+            "not recorded can be locked (--lock, model.reduced), an effort that was not measured "
+            "can be 0 in all rows, and columns can have other names (--columns, columns=)"
+        )
+
+    def _is_blank(self, signal: str, owner: str) -> bool:
+        """Return True if there is a column of a signal, without any number."""
+        name = self.renamed_columns.get(f"{signal}.{owner}", f"{signal}.{owner}")
+        return any(
+            blank == name or ("/" + blank).endswith(f"/{owner}/{signal}")
+            for blank in self._blank_names
+        )
+
+    def list_remedy(self) -> str:
+        """Return how to use columns of lists, for messages on missing columns; "" without any."""
+        lists = getattr(self._reader, "list_names", {})
+        return "".join(
+            f"the column {name!r} contains {count} numbers in each row, which are signals of the "
+            f"joints with --columns position={name}.{{}}, velocity= or effort=; "
+            for name, count in lists.items()
         )
 
 

@@ -1,10 +1,10 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Selection of the rows of a table: in an interval, without corrupt ones at the ends."""
+"""Selection of the rows of a table: complete, in an interval, without corrupt ones at the ends."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,6 @@ from ...engine.model.drives import MAX_MEASUREMENT
 from ...engine.model.moments import Moment, recording_interval
 
 MAX_GAP_PERIODS = 3.5  # sampling periods; a longer gap ends a segment
-MAX_STAMP = 2**62  # ns; larger stamps are in another unit
 _MAX_TIME_DISTANCE = 1e9  # s, from the median of the stamps
 _END_FRACTION = 0.05  # rows at each end; corrupt rows elsewhere are errors
 
@@ -22,6 +21,56 @@ _END_FRACTION = 0.05  # rows at each end; corrupt rows elsewhere are errors
 def format_stamp(time: float) -> str:
     """Return a time stamp [s] for messages, at most a line."""
     return f"{time:.6f}" if abs(time) < 1e12 else f"{time:.6g}"
+
+
+def find_complete_rows(
+    columns: Iterable[tuple[Sequence[str | None], Array]], count: int
+) -> tuple[NDArray[np.bool_] | None, str]:
+    """Return a mask of the rows without NaN in any column, and a warning on the other rows.
+
+    ``columns`` are arrays (B, n) with the names of their columns. The mask is None if all rows are
+    complete. Raise a ValueError if none is.
+    """
+    is_complete = np.ones(count, bool)
+    blank_counts: dict[str, int] = {}
+    for names, array in columns:
+        for name, column in zip(map(str, names), array.T):
+            if np.isnan(column.sum()):
+                is_blank = np.isnan(column)
+                if is_blank.any():  # otherwise infinite numbers cancel each other
+                    is_complete &= ~is_blank
+                    blank_counts[name] = int(np.count_nonzero(is_blank))
+    if not blank_counts:
+        return None, ""
+    blank_names = sorted(blank_counts, key=lambda name: -blank_counts[name])
+    if not is_complete.any():
+        counts = ", ".join(f"{name!r} in {blank_counts[name]}" for name in blank_names[:4])
+        counts += " ..." if len(blank_names) > 4 else ""
+        raise ValueError(
+            f"the table has no row with numbers in all columns of the robot; of {count} rows, "
+            f"these are blank: {counts}; interpolate "
+            "columns with other stamps, or lock joints that were not measured (--lock)"
+        )
+    rows = np.flatnonzero(~is_complete)
+    is_contiguous = len(rows) == rows[-1] - rows[0] + 1
+    place = f"{rows[0]} to {rows[-1]}" if is_contiguous else f"the first is {rows[0]}"
+    worst = f" ({blank_counts[blank_names[0]]})" if blank_counts[blank_names[0]] < len(rows) else ""
+    return is_complete, (
+        f"{describe_blank_rows(blank_names, worst).format(f'{len(rows)} of {count}')}: {place}, "
+        "counted from 0"
+    )
+
+
+def describe_blank_rows(names: Sequence[str], first_count: str = "") -> str:
+    """Return the warning on rows that lack something, with {} in place of their number."""
+    more = f" and {len(names) - 1} more columns" if len(names) > 1 else ""
+    name = escape_braces(repr(names[0]))
+    return f"left out {{}} rows that are blank in the column {name}{first_count}{more}"
+
+
+def escape_braces(text: str) -> str:
+    """Return a text that ``format`` leaves as it is."""
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 def select_interval(
