@@ -302,8 +302,8 @@ class Samples:
         model : Model
         table : str, PathLike or Mapping of str to (B,) array_like
             Path of a ``.csv`` or ``.parquet`` file, or columns by name, also as a table of pandas,
-            polars or pyarrow. Rows that lack a number are left out, with a warning. Parquet requires pyarrow:
-            ``pip install "dyn_ros[identify]"``.
+            polars or pyarrow. Rows that lack a number are left out, with a warning. Parquet
+            requires pyarrow: ``pip install "dyn_ros[identify]"``.
         cutoff : float, optional
             See ``from_arrays``.
         velocity : bool

@@ -162,10 +162,10 @@ def read_table(
     )
     if is_complete is not None:
         arrays, time = [array[is_complete] for array in arrays], time[is_complete]
-    _check_stamps(clock, time)
-    q, v, tau, in_contact, time = select_interval(since, until, time, *arrays)
-    path = str(table) if isinstance(table, (str, PathLike)) else ""
     stamp = _to_stamps(time)
+    _check_stamps(clock, time, stamp)
+    q, v, tau, in_contact, stamp, time = select_interval(since, until, time, *arrays, stamp)
+    path = str(table) if isinstance(table, (str, PathLike)) else ""
     stamp[stamp == NO_TIME] = 0  # corrupt
     behind = np.broadcast_to(np.int64(0), stamp.shape)
     if not velocity:
@@ -183,9 +183,9 @@ def read_table(
     )
 
 
-def _check_stamps(clock: Clock, time: Array) -> None:
-    """Raise a ValueError if times [s] cannot be those of the rows."""
-    stamps, check = _to_stamps(time), StampCheck(clock)
+def _check_stamps(clock: Clock, time: Array, stamps: NDArray[np.int64]) -> None:
+    """Raise a ValueError if times [s] and stamps [ns] cannot be those of the rows."""
+    check = StampCheck(clock)
     usable = stamps[stamps != NO_TIME]
     if 2 * len(usable) < len(stamps):
         first = float(time[stamps == NO_TIME][0])

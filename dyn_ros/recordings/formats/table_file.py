@@ -303,7 +303,10 @@ def read_messages(
     ]
     if not messages or not len(stamps):
         return Messages.empty(rejected_count)
-    blank_count = len(stamps) - len(np.unique(np.concatenate([each.rows for each in messages])))
+    has_message = np.zeros(len(stamps), bool)
+    for each in messages:
+        has_message[each.rows] = True
+    blank_count = int(np.count_nonzero(~has_message))
     if blank_count:
         names = [name for joints in columns.joints for name in joints.columns[0]]
         decoder.count_note(describe_blank_rows(names or columns.names(topics)), blank_count)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,12 +35,13 @@ def find_complete_rows(
     is_complete = np.ones(count, bool)
     blank_counts: dict[str, int] = {}
     for names, array in columns:
+        if not np.isnan(array.sum()):
+            continue
         for name, column in zip(map(str, names), array.T):
-            if np.isnan(column.sum()):
-                is_blank = np.isnan(column)
-                if is_blank.any():  # otherwise infinite numbers cancel each other
-                    is_complete &= ~is_blank
-                    blank_counts[name] = int(np.count_nonzero(is_blank))
+            is_blank = np.isnan(column)
+            if is_blank.any():
+                is_complete &= ~is_blank
+                blank_counts[name] = int(np.count_nonzero(is_blank))
     if not blank_counts:
         return None, ""
     blank_names = sorted(blank_counts, key=lambda name: -blank_counts[name])
@@ -74,9 +76,9 @@ def escape_braces(text: str) -> str:
 
 
 def select_interval(
-    since: Moment | None, until: Moment | None, time: Array, *columns: Array
-) -> tuple[Array, ...]:
-    """Return the rows of columns in a half-open interval, and their times [s]."""
+    since: Moment | None, until: Moment | None, time: Array, *columns: NDArray[Any]
+) -> tuple[NDArray[Any], ...]:
+    """Return the rows of columns in a half-open interval, and their times [s]; views if all are."""
     rows = interval_mask(since, until, time)
     if not len(time):
         raise ValueError("the table has no rows")
@@ -85,6 +87,8 @@ def select_interval(
             f"since, until: no sample is in this interval, got {since!r} to {until!r};"
             f" the stamps are {format_stamp(time.min())} to {format_stamp(time.max())} s"
         )
+    if rows.all():
+        return *columns, time
     return *(column[rows] for column in columns), time[rows]
 
 

@@ -211,8 +211,8 @@ class StampCheck:
         forward = steps[steps > 0]
         if len(forward):
             self._periods.append(1e-9 * float(np.median(forward)))
-        self._is_whole &= not (stamps % 10**9).any()
-        self._is_coarse &= not (stamps % _FLOAT32_STEP).any()
+        self._is_whole = self._is_whole and not (stamps % 10**9).any()
+        self._is_coarse = self._is_whole and not (stamps % _FLOAT32_STEP).any()
         self._last = int(stamps[-1])
 
     def error(self) -> str:
