@@ -126,6 +126,19 @@ def test_a_blank_column_counts_as_absent(arm, table, tmp_path, suffix):
         read_table(arm, source)
 
 
+def test_columns_that_begin_late_are_not_blank(arm, table, tmp_path):
+    frame = pandas.concat([table] * 60, ignore_index=True)
+    frame["time"] = 0.005 * np.arange(len(frame))
+    blank(slice(0, 500), "effort.elbow_pitch")(frame)
+    blank(slice(0, 34000), "effort.wrist_roll")(frame)
+    frame["velocity.wrist_roll"] = np.nan
+    path = write(frame, tmp_path / "a.csv")
+    found = read_table(arm, path)
+    np.testing.assert_allclose(found.time, frame.time[34000:], rtol=0, atol=1e-12)
+    with pytest.raises(ValueError, match=r"lacks 1 columns .*'velocity.wrist_roll' \(its column"):
+        read_table(arm, path, velocity=True)
+
+
 def test_no_row_is_complete(arm, table):
     blank(slice(0, None, 2), "effort.elbow_pitch")(table)
     blank(slice(1, None, 2), "position.elbow_pitch")(table)

@@ -81,8 +81,8 @@ class _TableTopics:
             raise ValueError(
                 f"{str(path)!r}: expected a column {times}, in s, and columns such as "
                 "'position.elbow' or '/joint_states/elbow/position', got "
-                f"{', '.join(columns.names[:20])}; {columns.list_remedy()}specify other names with "
-                "--columns or columns="
+                f"{', '.join(columns.names[:20])}; {columns.blank_remedy()}{columns.list_remedy()}"
+                "specify other names with --columns or columns="
             )
         self.clock = clock
         self.bases = [

@@ -213,6 +213,11 @@ class Columns:
             for blank in self._blank_names
         )
 
+    def blank_remedy(self) -> str:
+        """Return which columns are blank, for messages on missing columns; "" without any."""
+        names = [name for name in self.names if name in self._blank_names]
+        return f"blank columns: {tables.list_names(names)}; " if names else ""
+
     def list_remedy(self) -> str:
         """Return how to use columns of lists, for messages on missing columns; "" without any."""
         lists = getattr(self._reader, "list_names", {})

@@ -360,16 +360,17 @@ class CsvFile:
         names = [
             name for name in self.names if name not in self._first_cells and parse_column(name)[0]
         ]
+        is_blank = np.ones(len(names), bool)
         try:
+            if not names or not len(self):  # without rows, no column is blank
+                return frozenset()
             for _, block in self._number_blocks(names):
-                names = (
-                    [name for name, x in zip(names, block.T) if np.isnan(x).all()] if names else []
-                )
-                if not names:
+                is_blank &= np.isnan(block).all(axis=0)
+                if not is_blank.any():
                     break
         except ValueError:  # reading reports it
             return frozenset()
-        return frozenset(names)
+        return frozenset(name for name, blank in zip(names, is_blank) if blank)
 
     def read_dates(self, name: str) -> Dates:
         """Return a column of dates or durations; NaT for other cells."""
@@ -712,7 +713,7 @@ class ParquetFile:
     def blank_names(self) -> frozenset[str]:
         """Columns of signals without any number."""
         metadata = self._file.metadata
-        candidates = {name for name in self._schema.names if parse_column(name)[0]}
+        candidates = {name for name in self._schema.names if len(self) and parse_column(name)[0]}
         for group in range(metadata.num_row_groups):
             row_group = metadata.row_group(group)
             for k in range(row_group.num_columns if candidates else 0):
