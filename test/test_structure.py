@@ -94,7 +94,7 @@ def imported(file):
 
 @functools.cache
 def imports(file):
-    """The other files of the package that a file imports, those of what users see only in part."""
+    """The other files of the package that a file imports; public modules count only in part."""
     return {
         other
         for other in imported(file)

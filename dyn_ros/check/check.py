@@ -254,7 +254,8 @@ def _orientation_findings(tag: str, element: Element) -> Iterator[Finding]:
         text = "" if origin is None else origin.get("rpy", "")
         try:
             angles = urdf.parse_numbers(text, 3)
-        except ValueError:  # of a shape; the reader rejects others
+        except ValueError:
+            # the reader rejects wrong angles, except in shapes
             continue
         if max(map(abs, angles)) > MAX_ORIENTATION:
             radians = " ".join(f"{math.radians(angle):.6g}" for angle in angles)

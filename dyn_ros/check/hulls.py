@@ -110,11 +110,11 @@ def measure_capsule(radius: float, length: float) -> tuple[Array, Solid]:
     """
     sphere, _ = measure_sphere(radius)
     edges, cylinder = measure_cylinder(radius, length)
-    distance = 0.375 * radius  # of the hemisphere's center of mass from its flat side
-    covariance = np.diag(radius**2 / 5.0 - np.array([0.0, 0.0, distance**2]))
+    center = 0.375 * radius  # distance from the flat side of a hemisphere to its center of mass
+    covariance = np.diag(radius**2 / 5.0 - np.array([0.0, 0.0, center**2]))
     hemisphere = Solid(2.0 / 3.0 * math.pi * radius**3, np.zeros(3), covariance)
     ends = np.array([0.0, 0.0, length / 2.0])
-    offset = np.array([0.0, 0.0, length / 2.0 + distance])
+    offset = np.array([0.0, 0.0, length / 2.0 + center])
     points = np.vstack([edges, sphere + np.sign(sphere[:, 2:]) * ends])
     if not radius:
         return points, cylinder

@@ -257,7 +257,7 @@ def _inertia_findings(where: str, inertia: LinkInertia, extents: LinkExtents) ->
 def _swapped_moments(inertia: LinkInertia, extent: Extent) -> tuple[str, str] | None:
     """Return the names of two moments of inertia that fit the solid of the shapes if swapped.
 
-    None if they fit, or if no swap makes all moments nearly those of the solid.
+    None if they fit, or if no swap makes all moments nearly equal to the moments of the solid.
     """
     R = inertia.placement[:3, :3]
     solid = np.diag(R.T @ extent.solid.inertia(inertia.mass) @ R)

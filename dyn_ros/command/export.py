@@ -83,14 +83,7 @@ def add_export(commands: Commands) -> None:
         default="project",
         help="whether mimic joints follow their master or are independent (default: project)",
     )
-    command.add_argument(
-        "--gravity",
-        nargs=3,
-        type=float,
-        default=(0.0, 0.0, -9.81),
-        metavar=("X", "Y", "Z"),
-        help="gravity in the world [m/s2] (default: 0 0 -9.81)",
-    )
+    arguments.add_gravity(command)
     command.add_argument(
         "--strict", action="store_true", help="treat warnings about the robot as errors"
     )
@@ -147,12 +140,14 @@ def _reject_options(
 
 def _read_model(options: argparse.Namespace) -> Model:
     """Read the robot's description with the gravity and mimic joints of the options."""
-    return read_robot(
+    model = read_robot(
         options,
         lambda text, root_joint: Model.from_urdf(
-            text, root_joint, options.gravity, options.mimic, options.strict
+            text, root_joint, mimic=options.mimic, strict=options.strict
         ),
     )
+    arguments.set_gravity(options, model)
+    return model
 
 
 def _write_library(options: argparse.Namespace) -> None:

@@ -24,7 +24,7 @@ _MIN_EXPLAINED_FRACTION = 0.5  # fraction of the variance; a fit that explains l
 _MAX_VARIANCE_RATIO = 0.25  # unexplained variance with another joint to that with its own
 _MIN_EXPLAINED_BY_OTHER_JOINT = 0.9  # fraction of the variance
 _MIN_EXPLAINED_BY_GRAVITY = 0.6  # fraction of the variance; loads and wrong masses leave the rest
-_MAX_GRAVITY_CHANGE = 0.5  # magnitude of estimated gravity relative to that of the model, minus 1
+_MAX_GRAVITY_CHANGE = 0.5  # magnitude of estimated gravity relative to declared gravity, minus 1
 _MIN_FRICTION_POWER = 0.01  # relative to the power of efforts; less if their sign is wrong
 _MIN_GRAVITY_ANGLE = 10.0  # degrees; a description that is wrong turns estimated gravity by less
 _MIN_ZERO_OFFSET = 0.1  # relative to the RMS effort; smaller offsets do not matter
@@ -256,7 +256,7 @@ def _gravity_direction_messages(
     intervals = " ".join(f"{1.96 * x:.1g}" for x in fit.deviation)
     declared_numbers = " ".join(f"{x:g}" for x in declared)
     return [
-        f"gravity points {angle:.0f} degrees away from that of the model, as if the robot were "
+        f"gravity points {angle:.0f} degrees away from declared gravity, as if the robot were "
         f"mounted on a ceiling, a wall or a slope: {numbers} m/s2 (95 % intervals of "
         f"+- {intervals}) explains {1.0 - remainder:.0%} of the efforts' variance, "
         f"{declared_numbers} explains "

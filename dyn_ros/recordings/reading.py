@@ -184,7 +184,7 @@ def read_table(
 
 
 def _check_stamps(clock: Clock, time: Array, stamps: NDArray[np.int64]) -> None:
-    """Raise a ValueError if times [s] and stamps [ns] cannot be those of the rows."""
+    """Raise a ValueError if times [s] and stamps [ns] cannot belong to the rows."""
     check = StampCheck(clock)
     usable = stamps[stamps != NO_TIME]
     if 2 * len(usable) < len(stamps):

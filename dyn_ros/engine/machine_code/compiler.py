@@ -50,7 +50,8 @@ class Entry:
         self.symbol = "dyn_ros_" + name.replace("-", "_")
         self.address = 0  # address of the machine code, 0 until it is loaded
         self.call: Any = None if JIT else _make_interpreted_call(function, signature)
-        self._owner: Any = None  # of the loaded machine code, which is freed with it
+        # LLVM frees the loaded machine code when nothing refers to this
+        self._owner: Any = None
         ENTRIES[name] = self
 
     def load(self, before_compiling: Callable[[], object] | None = None) -> bool:

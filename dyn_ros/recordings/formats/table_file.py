@@ -103,7 +103,7 @@ class _TableTopics:
         )
 
     def names(self, topics: Collection[str]) -> list[str]:
-        """Return the columns of topics, those of the time first."""
+        """Return the columns of topics; the time comes first."""
         names = [
             name
             for joints in self.joints

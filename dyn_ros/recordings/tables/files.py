@@ -592,7 +592,7 @@ class ParquetFile:
         return int(self._file.metadata.num_rows)
 
     def _expand_lists(self) -> list[str]:
-        """Return the names of columns; those of lists have a name for each number of a row.
+        """Return the names of columns; a list has a name for each number of a row.
 
         Lists beside a list of joints are signals of these joints, as of a joint state.
         """
@@ -893,7 +893,7 @@ def _frame_columns(frame: Any) -> Mapping[str, Any] | None:
 
 
 def _arrow_column(column: Any) -> Any:
-    """Return a column of pyarrow as an array; those of dates are dates."""
+    """Return a column of pyarrow as an array, of dates if it contains dates."""
     arrow = import_pyarrow()
     if arrow.types.is_temporal(column.type):
         return _to_dates(arrow, column)

@@ -8,5 +8,5 @@ from html import escape
 
 
 def text_line(text: str, classes: str = "") -> str:
-    """Return a line of text of a panel, as HTML; `classes` are those of page.css."""
+    """Return a line of text of a panel, as HTML; `classes` are defined in page.css."""
     return f'<div class="dyn {classes}">{escape(text)}</div>'

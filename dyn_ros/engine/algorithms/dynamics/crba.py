@@ -316,7 +316,7 @@ def composite_inertias(
 ) -> tuple[Array, Array, Array, Array]:
     """Compute the inertia of each joint's subtree with its joints locked, and its rate.
 
-    The rate is that of this inertia while all joints move with v.
+    The rate is the derivative of this inertia while all joints move with v.
     Featherstone (2008), section 6.2; O(n). The matrices map motions to momenta, with linear parts
     first.
 

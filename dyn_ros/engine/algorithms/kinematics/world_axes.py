@@ -227,5 +227,5 @@ def position(r, i):
 
 @kernel
 def from_world_origin(r, i):
-    """Return the vector from the world's origin to that of joint i. Reads ORIGIN, POSITION."""
+    """Return the position of joint i relative to the world's origin. Reads ORIGIN, POSITION."""
     return add(vector(r, ORIGIN, 0), position(r, i))

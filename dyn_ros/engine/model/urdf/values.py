@@ -279,7 +279,7 @@ def parse_numbers(text: str, count: int, largest: float = math.inf) -> list[floa
 def read_angles(origin: ElementTree.Element) -> list[float]:
     """Return the fixed-axis angles of an <origin> [rad], from rpy or from quat_xyzw of any norm.
 
-    The ValueError for other text says what is expected, as that of `parse_numbers`.
+    The ValueError for other text says what is expected, as in `parse_numbers`.
     """
     text = origin.get("quat_xyzw")
     if text is None:
