@@ -4,9 +4,8 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +15,7 @@ from ..engine.call.data import Data
 from ..engine.kernel.names import join_names
 from ..engine.kernel.types import Array
 from ..engine.model import Model
+from .gravity_fit import fit_gravity
 
 _MIN_GRAVITY_RATIO = 0.1  # relative to the largest; an unknown tool alters smaller torques
 _MAX_DESCRIPTION_FACTOR = 3.0  # far beyond the errors of a description
@@ -209,7 +209,7 @@ def _effort_messages(model: Model, q: Array, v: Array, a: Array, effort: Array) 
             or [*_subtracted_gravity_messages(model.velocity_names[k], A, tau, min_gravity)]
         )
 
-    if messages := _gravity_direction_messages(model, q, columns, effort):
+    if messages := _gravity_direction_messages(model, q, v, inertial, effort):
         return messages
     if messages := [text for k, A in columns.items() for text in gravity_messages(k, A)]:
         return messages
@@ -224,18 +224,10 @@ def _effort_messages(model: Model, q: Array, v: Array, a: Array, effort: Array) 
 
 
 def _gravity_direction_messages(
-    model: Model, q: Array, columns: dict[int, Array], effort: Array
+    model: Model, q: Array, v: Array, inertial: Array, effort: Array
 ) -> list[str]:
-    """Return a message if gravity of another direction explains the efforts of all joints.
-
-    ``columns`` of each joint are as in ``_effort_messages``.
-    """
-    rows = [k for k in columns if not model.drives.is_compensated[k]]
-    if not rows:
-        return []
-    fit = _fit_gravity(
-        _unit_gravity_torques(model, q)[:, rows], [columns[k] for k in rows], effort[:, rows]
-    )
+    """Return a message if gravity of another direction explains the efforts of all joints."""
+    fit = fit_gravity(model, q, v, inertial, effort)
     if fit is None:
         return []
     g, declared = fit.gravity, np.array(model.gravity)
@@ -253,7 +245,7 @@ def _gravity_direction_messages(
     ):
         return []
     numbers = " ".join(f"{round(x, 2) + 0.0:g}" for x in g)
-    intervals = " ".join(f"{1.96 * x:.1g}" for x in fit.deviation)
+    intervals = " ".join(f"{x:.1g}" for x in fit.half_widths)
     declared_numbers = " ".join(f"{x:g}" for x in declared)
     return [
         f"gravity points {angle:.0f} degrees away from declared gravity, as if the robot were "
@@ -263,60 +255,6 @@ def _gravity_direction_messages(
         f"{max(1.0 - declared_remainder, 0.0):.0%}; pass --gravity {numbers}, and set the "
         "parameter gravity of the nodes"
     ]
-
-
-def _unit_gravity_torques(model: Model, q: Array) -> Array:
-    """Return the gravity torques of unit gravity along each axis of the world, (B, nv, 3)."""
-    turned = copy.copy(model)
-    torques = []
-    for axis in np.eye(3):
-        turned.gravity = axis
-        torques.append(np.array(generalized_gravity(turned, Data(turned), q)))
-    return np.stack(torques, axis=-1)
-
-
-class _GravityFit(NamedTuple):
-    """Gravity that explains efforts, see ``_fit_gravity``."""
-
-    gravity: Array  # (3,), m/s2
-    deviation: Array  # (3,), its standard deviations
-    friction_power: float  # relative to the power of the efforts
-    regressors: Array  # (B, n, 3), gravity torques without what friction explains
-    residuals: Array  # (B, n), efforts likewise
-
-    def unexplained_variance(self, gravity: Array) -> float:
-        """Return the fraction of the variance of the efforts that gravity does not explain."""
-        errors = self.residuals - self.regressors @ gravity
-        return float((errors**2).sum() / max((self.residuals**2).sum(), 1e-300))
-
-
-def _fit_gravity(G: Array, columns: Sequence[Array], effort: Array) -> _GravityFit | None:
-    """Fit gravity g (3,) to the efforts (B, n) of joints, by least squares over all of them.
-
-        effort - inertial torque = offset + viscous and Coulomb friction + G g
-
-    Returns None if this motion does not determine g.
-    """
-    regressors, residuals, friction_power, power = [], [], 0.0, 1e-300
-    for X, A, tau in zip(G.swapaxes(0, 1), columns, effort.T):
-        friction, y = A[:, :3], tau - A[:, 3]
-        Q = np.linalg.qr(friction)[0]
-        regressors.append(X - Q @ (Q.T @ X))
-        residuals.append(y - Q @ (Q.T @ y))
-        x = np.linalg.lstsq(np.column_stack([friction, X]), y)[0]
-        friction_power += float(A[:, 1] @ (friction[:, 1:] @ x[1:3]))
-        power += float(np.abs(A[:, 1] * tau).sum())
-    X, y = np.stack(regressors, axis=1), np.stack(residuals, axis=1)  # (B, n, 3), (B, n)
-    H = np.einsum("bnk,bnl->kl", X, X)
-    squares = np.linalg.eigvalsh(H)
-    if squares[0] <= _RANK_TOLERANCE * squares[-1]:
-        return None
-    g = np.linalg.solve(H, np.einsum("bnk,bn->k", X, y))
-    scores = np.einsum("bnk,bn->bk", X, y - X @ g)
-    sums = np.add.reduceat(scores, np.arange(0, len(scores), 1 + len(scores) // _BLOCK_COUNT))
-    covariance = np.linalg.solve(H, np.linalg.solve(H, sums.T @ sums).T)
-    deviation = np.sqrt(np.diag(covariance))
-    return _GravityFit(g, deviation, friction_power / power, X, y)
 
 
 def _rest_messages(model: Model, gravity: Array, effort: Array) -> Iterator[str]:

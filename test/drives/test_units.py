@@ -8,7 +8,7 @@ from identification.recordings import perturbed, record, waves
 from identification.robots import load
 
 import dyn_ros
-from dyn_ros.drives import units
+from dyn_ros.drives.gravity_fit import fit_gravity
 from dyn_ros.drives.units import collapsed_masses, unit_warnings
 
 ARM = """<robot name="arm"><link name="base"/>
@@ -333,15 +333,10 @@ def test_the_intervals_of_gravity_hold():
         q, v, a, effort = mounted(TURNED["slope"])
         effort = effort + np.random.default_rng(seed).normal(0.0, 2.0, v.shape)
         model = arm((8.0, 6.0, 4.0))
-        columns = {
-            k: np.column_stack([np.ones(len(v)), v[:, k], np.sign(v[:, k]), inertial, inertial])
-            for k, inertial in enumerate(rnea_without_gravity(model, q, v, a).T)
-        }
-        fit = units._fit_gravity(
-            units._unit_gravity_torques(model, q), list(columns.values()), effort
-        )
-        inside += (abs(fit.gravity - TURNED["slope"]) < 1.96 * fit.deviation).tolist()
-    assert np.mean(inside) >= 0.85
+        fit = fit_gravity(model, q, v, rnea_without_gravity(model, q, v, a), effort)
+        assert fit is not None
+        inside += (abs(fit.gravity - TURNED["slope"]) < fit.half_widths).tolist()
+    assert np.mean(inside) >= 0.9
 
 
 def rnea_without_gravity(model, q, v, a):
