@@ -32,6 +32,9 @@ from ..states.joint_states import STALENESS
 OBSERVER_SETTINGS = "gain", "smoothing", "effort_delay", "effort_constant"
 """Settings of the observer that are options of commands."""
 
+ESTIMATE = "estimate"
+"""The value of options whose numbers are estimated from the recordings."""
+
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 Result = TypeVar("Result")
 ROBOT = (
@@ -130,6 +133,10 @@ def add_drives(command: argparse.ArgumentParser) -> None:
     )
 
 
+_GRAVITY_HELP = "gravity in the world [m/s2], such as 0 0 9.81 for a robot on a ceiling{} "
+_GRAVITY_HELP += "(default: 0 0 -9.81)"
+
+
 def add_gravity(command: argparse.ArgumentParser) -> None:
     """Add the option ``--gravity``; by default it is None."""
     command.add_argument(
@@ -137,9 +144,44 @@ def add_gravity(command: argparse.ArgumentParser) -> None:
         nargs=3,
         type=float,
         metavar=("X", "Y", "Z"),
-        help="gravity in the world [m/s2], such as 0 0 9.81 for a robot on a ceiling "
-        "(default: 0 0 -9.81)",
+        help=_GRAVITY_HELP.format(""),
     )
+
+
+def add_gravity_or_estimate(command: argparse.ArgumentParser) -> None:
+    """Add the option ``--gravity``, which may also be ``ESTIMATE``; by default it is None."""
+    command.add_argument(
+        "--gravity",
+        nargs="+",
+        action=_GravityOrEstimate,
+        metavar="X",
+        help=_GRAVITY_HELP.format(
+            ", or 'estimate' from the efforts and the masses of the description"
+        ),
+    )
+
+
+class _GravityOrEstimate(argparse.Action):
+    """Store three numbers, or the word ``ESTIMATE``."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        if values == [ESTIMATE]:
+            namespace.gravity = ESTIMATE
+            return
+        try:
+            namespace.gravity = [float(word) for word in values]
+        except ValueError:
+            namespace.gravity = []
+        if len(namespace.gravity) != 3:
+            raise argparse.ArgumentError(
+                self, f"expected three numbers, X Y Z, or {ESTIMATE!r}, got {' '.join(values)!r}"
+            )
 
 
 def add_root_joint(command: argparse.ArgumentParser) -> None:
@@ -231,7 +273,7 @@ def read_model(options: argparse.Namespace) -> Model:
 
 def set_gravity(options: argparse.Namespace, model: Model) -> None:
     """Set the gravity in ``--gravity``, if it is passed."""
-    if options.gravity is not None:
+    if options.gravity not in (None, ESTIMATE):
         with report_errors("--gravity", always=True):
             model.gravity = options.gravity
 

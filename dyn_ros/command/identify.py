@@ -23,10 +23,10 @@ from ..engine.model.drives import MAX_MEASUREMENT
 from ..engine.model.urdf.text import encoding_of
 from ..engine.model.write import write_urdf
 from . import arguments, recording_arguments
-from .arguments import Commands, UsageError, positive_number, report_errors
+from .arguments import ESTIMATE, Commands, UsageError, positive_number, report_errors
 
 if TYPE_CHECKING:
-    from ..identification import GainEstimate, Identification, JointResult, Samples
+    from ..identification import GainEstimate, GravityEstimate, Identification, JointResult, Samples
 
 _KNOWN_LOAD_REMEDY = "pass --effort-constant estimate, with recordings of a known load"
 
@@ -53,7 +53,7 @@ def add_identify(commands: Commands) -> None:
         help="write a page with plots of the result",
     )
     arguments.add_root_joint(command)
-    arguments.add_gravity(command)
+    arguments.add_gravity_or_estimate(command)
     command.add_argument(
         "--validate",
         nargs="+",
@@ -156,17 +156,23 @@ def _run_identify(options: argparse.Namespace) -> None:
 
     from . import tables
 
-    model = arguments.read_model(options)
+    model, gravity = arguments.read_model(options), None
     arguments.require_folders(options.output, options.report)
     if options.report and not find_spec("plotly"):
         raise UsageError('reports require plotly: pip install "dyn_ros[identify]"')
     with tables.progress_bar("reading", TimeElapsedColumn(), total=1.0) as show, report_errors():
+        if options.gravity == ESTIMATE:
+            gravity = _estimate_gravity(options, model)
+            model.gravity = gravity.gravity
         result, gains = _identify_from_options(
             options, model, lambda fraction, label: show(completed=fraction, description=label)
         )
-        validation_errors = _find_validation_errors(options, model, result)
+        validation = _read_validation(options, model, result)
+        validation_errors = () if validation is None else result.errors(validation)
     with report_errors():
         _write_results(options, model, result, validation_errors)
+    if gravity is not None:
+        tables.show_gravity(gravity)
     if gains is not None:
         tables.show_gains(result.model.velocity_names, gains)
         for name, upper in zip(result.model.velocity_names, gains.upper):
@@ -177,7 +183,7 @@ def _run_identify(options: argparse.Namespace) -> None:
                     "record more poses",
                     file=sys.stderr,
                 )
-    tables.show_identification(result, options.report, validation_errors)
+    tables.show_identification(result, options.report, validation, validation_errors)
 
 
 def _identify_from_options(
@@ -190,9 +196,13 @@ def _identify_from_options(
 
     paths, terms = find_recordings(options.recordings), options.friction_terms
     in_parts = options.workers is not None or options.scheduler is not None
-    estimates_gains = options.effort_constant == ["estimate"]
-    if in_parts and estimates_gains:
-        raise UsageError("--effort-constant estimate: only without --workers and --scheduler")
+    estimates_gains = options.effort_constant == [ESTIMATE]
+    for option, is_estimated in (
+        ("--effort-constant", estimates_gains),
+        ("--gravity", options.gravity == ESTIMATE),
+    ):
+        if in_parts and is_estimated:
+            raise UsageError(f"{option} {ESTIMATE}: only without --workers and --scheduler")
     _require_load_options(options, estimates_gains)
     identify_options = IdentifyOptions(
         friction_terms=None if terms is None else [term for term in terms if term != "none"],
@@ -252,6 +262,18 @@ def _require_load_options(options: argparse.Namespace, estimates_gains: bool) ->
         )
 
 
+def _estimate_gravity(options: argparse.Namespace, model: Model) -> GravityEstimate:
+    """Estimate gravity from the recordings."""
+    from ..identification import estimate_gravity
+    from ..recordings.formats.sources import find_recordings
+
+    return estimate_gravity(
+        *recording_arguments.read_recorded_samples(
+            options, model, find_recordings(options.recordings)
+        )
+    )
+
+
 def _estimate_gains(
     options: argparse.Namespace, model: Model, locked_model: Model, samples: Samples
 ) -> GainEstimate:
@@ -302,12 +324,15 @@ def _find_shapes(
     return shapes
 
 
-def _find_validation_errors(
+def _read_validation(
     options: argparse.Namespace, model: Model, result: Identification
-) -> Sequence[JointResult]:
-    """Return the errors on the recordings of ``--validate``, if there are any."""
+) -> Samples | None:
+    """Return the samples of the recordings of ``--validate``, with the cutoff of the result.
+
+    Returns None without such recordings.
+    """
     if not options.validate:
-        return ()
+        return None
     from ..identification import Samples
     from ..identification.solution import effort_unit_warnings
     from ..recordings.formats.sources import find_recordings
@@ -330,7 +355,7 @@ def _find_validation_errors(
     )
     for text in effort_unit_warnings(result.model, samples):
         print(f"warning: --validate: {text}", file=sys.stderr)
-    return result.errors(samples)
+    return samples
 
 
 def _parse_constants(options: argparse.Namespace, model: Model) -> Array | None:

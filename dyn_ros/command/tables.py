@@ -38,7 +38,14 @@ _MIN_RAMP_RATIO = 0.02  # relative to the largest speed; narrower ramps of frict
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn
 
-    from ..identification import GainEstimate, Identification, JointResult, PayloadEstimate
+    from ..identification import (
+        GainEstimate,
+        GravityEstimate,
+        Identification,
+        JointResult,
+        PayloadEstimate,
+        Samples,
+    )
     from ..observer import CalibratedThresholds
     from ..observer.contact_intervals import ContactInterval
 
@@ -274,72 +281,30 @@ def _print_findings(findings: Sequence[Finding], unexamined: Sequence[str]) -> N
 def show_identification(
     result: "Identification",
     report: Path | None = None,
+    validation: "Samples | None" = None,
     validation_errors: "Sequence[JointResult]" = (),
 ) -> None:
     """Print torque errors and friction of each joint, and parameters that are not determined.
 
-    ``validation_errors`` are the errors on other recordings.
+    ``validation_errors`` are the errors on other recordings, whose samples are ``validation``.
     """
-    validation_columns = ("unseen before", "unseen after") if validation_errors else ()
-    table = _make_table(
-        "joint",
-        *map(
-            _number_column,
-            (
-                "torque",
-                "before",
-                "after",
-                "noise",
-                *validation_columns,
-                "armature",
-                "damping",
-                "friction",
-                "offset",
-            ),
-        ),
-    )
-    identified = result.identified
-    for k, joint in enumerate(result.joints):
-        table.add_row(
-            joint.name,
-            *map(
-                _format_number,
-                (
-                    joint.torque,
-                    joint.before,
-                    joint.after,
-                    joint.noise,
-                    *(
-                        (validation_errors[k].before, validation_errors[k].after)
-                        if validation_errors
-                        else ()
-                    ),
-                    identified.armature[k],
-                    identified.damping[k],
-                    identified.friction[k],
-                    result.offset[k],
-                ),
-            ),
-        )
     console = make_console()
-    console.print(table)
-    explanation = (
-        "; unseen is the error on the recordings of --validate" if validation_errors else ""
-    )
+    console.print(_error_table("held-out samples", result.joints))
+    if validation_errors:
+        console.print(_error_table("recordings of --validate", validation_errors))
     console.print(
-        "RMS in N m or N on held-out samples, of the measured torque, and of its "
-        f"difference from the model before and after{explanation}."
+        "RMS in N m or N: of the measured torque, and of its difference from the description "
+        "(before), from plain least squares of the same samples (bodies, viscous and Coulomb "
+        "friction and offsets, which need not be physical), and from the result (after)."
     )
+    console.print(_friction_table(result))
     determined = sum(kind != "not" for kind in result.base.excitation)
-    cutoff = (
-        f", filtered at {result.samples.cutoff:.3g} Hz"
-        if math.isfinite(result.samples.cutoff)
-        else ""
-    )
     console.print(
         f"{determined} of {len(result.base.names)} combinations of parameters are determined; "
-        f"{result.size} samples{cutoff}; computed in {result.seconds:.1f} s."
+        f"{result.size} samples{_filter_text(result.samples)}; computed in {result.seconds:.1f} s."
     )
+    if validation is not None:
+        console.print(f"--validate: {len(validation)} samples{_filter_text(validation)}.")
     for text in _friction_texts(result):
         console.print(f"further friction: {text}", markup=False)
     for text in map(name_options, result.warnings):
@@ -350,6 +315,34 @@ def show_identification(
         count = len(result.undetermined) - _MAX_LISTED_UNDETERMINED
         list_place = str(report) if report else "--report FILE.html lists them"
         console.print(f"not determined: {count} more; {list_place}", markup=False)
+
+
+def _error_table(title: str, joints: "Sequence[JointResult]") -> Table:
+    """Return a table of the torque errors of each joint."""
+    columns = ("torque", "before", "least squares", "after", "noise")
+    table = _make_table("joint", *map(_number_column, columns))
+    table.title, table.title_justify = f"Torque errors, {title}", "left"
+    for joint in joints:
+        numbers = joint.torque, joint.before, joint.least_squares, joint.after, joint.noise
+        table.add_row(joint.name, *map(_format_number, numbers))
+    return table
+
+
+def _friction_table(result: "Identification") -> Table:
+    """Return a table of the rotor inertia and friction of each joint."""
+    table = _make_table(
+        "joint", *map(_number_column, ("armature", "damping", "friction", "offset"))
+    )
+    identified = result.identified
+    rows = zip(identified.armature, identified.damping, identified.friction, result.offset)
+    for joint, numbers in zip(result.joints, rows):
+        table.add_row(joint.name, *map(_format_number, numbers))
+    return table
+
+
+def _filter_text(samples: "Samples") -> str:
+    """Return the cutoff of the filter of the positions of samples, or nothing without a filter."""
+    return f", filtered at {samples.cutoff:.3g} Hz" if math.isfinite(samples.cutoff) else ""
 
 
 def _friction_texts(result: "Identification") -> Iterator[str]:
@@ -381,6 +374,20 @@ def _friction_texts(result: "Identification") -> Iterator[str]:
             values.append("smooth_friction")
         if values:
             yield f"{joint.name}: {', '.join(values)}"
+
+
+def show_gravity(estimate: "GravityEstimate") -> None:
+    """Print the estimated gravity with its intervals."""
+    intervals = ", ".join(
+        f"{axis} {value:.3g} ({lower:.3g} to {upper:.3g})"
+        for axis, value, lower, upper in zip(
+            "xyz", estimate.gravity, estimate.lower, estimate.upper
+        )
+    )
+    make_console().print(
+        f"gravity, with 95 % intervals: {intervals} m/s2; pass --gravity "
+        f"{' '.join(f'{round(x, 2) + 0.0:g}' for x in estimate.gravity)} to other commands"
+    )
 
 
 def show_gains(names: "Sequence[str]", gains: "GainEstimate") -> None:

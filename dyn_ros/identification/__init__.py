@@ -24,6 +24,8 @@ from .excitation import Excitation as Excitation
 from .excitation import excite as excite
 from .gains import GainEstimate as GainEstimate
 from .gains import estimate_gains as estimate_gains
+from .gravity import GravityEstimate as GravityEstimate
+from .gravity import estimate_gravity as estimate_gravity
 from .identify import identify as identify
 from .link_hulls import link_shapes as link_shapes
 from .locking import lock_joints as lock_joints
@@ -33,6 +35,7 @@ from .recorded_samples import read_tables as read_tables
 from .result import BaseEstimate as BaseEstimate
 from .result import Identification as Identification
 from .result import JointResult as JointResult
+from .result import PlainModel as PlainModel
 from .samples import Samples as Samples
 
 __all__ = [
@@ -40,12 +43,15 @@ __all__ = [
     "BaseParameters",
     "Excitation",
     "GainEstimate",
+    "GravityEstimate",
     "Identification",
     "JointResult",
     "PayloadEstimate",
+    "PlainModel",
     "Samples",
     "base_parameters",
     "estimate_gains",
+    "estimate_gravity",
     "excite",
     "identify",
     "identify_payload",

@@ -484,16 +484,20 @@ def sum_squares(torques: Sequence[Array]) -> Array:
 def joint_results(model: Model, squares: Array, noise: Array) -> tuple[JointResult, ...]:
     """Return the RMS torques and errors of all joints.
 
-    ``squares`` (2, 3, nv) are sums of squares and counts, see `sum_squares`, of measured torques
-    and of the residuals of the described and the identified model. ``noise`` is (nv,) [N m, N].
+    ``squares`` (2, 4, nv) are sums of squares and counts, see `sum_squares`, of measured torques
+    and of the residuals of the described model, plain least squares and the identified model.
+    ``noise`` is (nv,) [N m, N].
     """
-    torque, before, after = np.sqrt(squares[0] / np.where(squares[1] > 0.0, squares[1], np.nan))
+    torque, before, least_squares, after = np.sqrt(
+        squares[0] / np.where(squares[1] > 0.0, squares[1], np.nan)
+    )
     linear_rows, single_rows = is_linear(model), has_single_coordinate(model)
     return tuple(
         JointResult(
             name=name,
             unit="N" if linear_rows[k] else "N m",
             before=float(before[k]),
+            least_squares=float(least_squares[k]),
             after=float(after[k]),
             noise=float(noise[k] if single_rows[k] else after[k]),
             torque=float(torque[k]),

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
@@ -40,6 +40,8 @@ class JointResult:
     before, after : float
         RMS difference of measured and modeled torque on held-out samples, with the parameters of
         the description and with those identified from the other samples [N m, N].
+    least_squares : float
+        The same difference with ``PlainModel``, from the same samples as ``after`` [N m, N].
     noise : float
         Standard deviation of the noise of the measured torque, from the second differences of
         consecutive residuals, also of samples that were not held out; at least the noise of
@@ -61,9 +63,58 @@ class JointResult:
     name: str
     unit: str
     before: float
+    least_squares: float
     after: float
     noise: float
     torque: float
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class PlainModel:
+    """Result of plain least squares, to compare an identified model with.
+
+    Rigid bodies with viscous and Coulomb friction and an offset of each joint, or motor, which
+    minimize the squared errors of the torques, each joint divided by its RMS error. Bodies and
+    friction need not be physical: masses and damping may be negative.
+
+    Attributes
+    ----------
+    model : Model
+        The robot with these bodies, without armature. Parameters that no torque depends on are 0.
+    damping : (nv,) ndarray
+        [N m s/rad, N s/m].
+    friction, offset : (nv,) ndarray
+        [N m, N].
+
+    Examples
+    --------
+    >>> found = dyn_ros.identify(model, recording)
+    >>> bool(abs(found.least_squares.friction - found.identified.friction).max() < 0.01)
+    True
+    """
+
+    model: Model
+    damping: Array
+    friction: Array
+    offset: Array
+
+    def __repr__(self) -> str:
+        return f"PlainModel({self.model.name!r})"
+
+    def motor_torque(self, samples: Samples) -> Array:
+        """Return the torques of the motors in samples, without gravity that drives subtract.
+
+        Returns
+        -------
+        (B, nv) ndarray
+            Torques [N m, N]; motors are joints unless the drives have a coupling.
+        """
+        model = self.model
+        torque = rnea(model, Data(model), samples.q, samples.v, samples.a, samples.f_ext)
+        torque = model.drives.to_motors(exclude_subtracted_gravity(model, samples.q, torque))
+        v = model.drives.motor_velocity(samples.v)
+        result: Array = torque + self.damping * v + self.friction * np.sign(v) + self.offset
+        return result
 
 
 @dataclass(frozen=True, repr=False)
@@ -140,6 +191,9 @@ class Identification:
     joints : tuple of JointResult, length nv
         Errors of the torques; of motors, where these move several joints.
     base : BaseEstimate
+    least_squares : PlainModel
+        Plain least squares of the samples, to compare errors with; of long recordings, of those in
+        ``samples``.
     friction_intervals : dict of str to (float, float)
         95 % intervals of the velocities and distances of friction in ``identified.drives`` that
         were estimated, by names such as "friction_velocity(elbow)" [rad/s, m/s, rad, m].
@@ -173,6 +227,7 @@ class Identification:
     stribeck_velocity: Array
     joints: tuple[JointResult, ...]
     base: BaseEstimate
+    least_squares: PlainModel
     friction_intervals: dict[str, tuple[float, float]]
     samples: Samples
     size: int
@@ -255,14 +310,15 @@ class Identification:
         speed = np.abs(drives.motor_velocity(samples.v))
         rest_speed = np.maximum(REST_SPEED_RATIO * np.quantile(speed, 0.99, axis=0), MIN_SPEED)
         is_moving = (speed > rest_speed) | ~has_single_coordinate(self.model)
-        torques = [
-            drives.to_motors(tau)
-            for tau in (
-                samples.tau,
-                samples.tau - self.described_torque(samples),
-                samples.tau - self.torque(samples),
-            )
-        ]
+        residual_of_least_squares = drives.to_motors(
+            exclude_subtracted_gravity(self.model, samples.q, samples.tau)
+        ) - self.least_squares.motor_torque(samples)
+        torques = (
+            drives.to_motors(samples.tau),
+            drives.to_motors(samples.tau - self.described_torque(samples)),
+            residual_of_least_squares,
+            drives.to_motors(samples.tau - self.torque(samples)),
+        )
         return tuple(
             _joint_errors(joint, *(tau[is_moving[:, k], k] for tau in torques))
             for k, joint in enumerate(self.joints)
@@ -311,15 +367,26 @@ def _friction_torque(model: Model, samples: Samples, torque: Array) -> Array:
     return friction_along(model, samples.v, torque, friction_directions(model.drives, samples))
 
 
-def _joint_errors(joint: JointResult, tau: Array, before: Array, after: Array) -> JointResult:
-    """Return the errors of a joint, given its torques and the residuals of two models."""
+def _joint_errors(
+    joint: JointResult, tau: Array, before: Array, least_squares: Array, after: Array
+) -> JointResult:
+    """Return the errors of a joint, given its torques and the residuals of three models."""
     if len(tau) < 3:
-        return replace(joint, before=np.nan, after=np.nan, noise=np.nan, torque=np.nan)
+        nan = float("nan")
+        return JointResult(joint.name, joint.unit, nan, nan, nan, nan, nan)
     noise = max(
         float(robust_deviation(np.diff(after, 2))) / np.sqrt(6.0),
         rounding_deviation(tau[:, None])[0],
     )
-    torque, before, after = (np.sqrt(np.mean(x**2)) for x in (tau, before, after))
-    return replace(
-        joint, before=float(before), after=float(after), noise=float(noise), torque=float(torque)
+    rms_tau, rms_before, rms_least_squares, rms_after = (
+        float(np.sqrt(np.mean(values**2))) for values in (tau, before, least_squares, after)
+    )
+    return JointResult(
+        name=joint.name,
+        unit=joint.unit,
+        before=rms_before,
+        least_squares=rms_least_squares,
+        after=rms_after,
+        noise=float(noise),
+        torque=rms_tau,
     )

@@ -8,6 +8,7 @@ import copy
 import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -49,7 +50,8 @@ from .motion.numerics import (
     evenly_spaced,
 )
 from .physical import Reference
-from .result import BaseEstimate, Identification, JointResult
+from .plain_least_squares import fit_plain_models
+from .result import BaseEstimate, Identification, JointResult, PlainModel
 from .samples import Samples
 from .torque_equations import StageProgress, TorqueEquations
 
@@ -69,6 +71,7 @@ class Solution(NamedTuple):
     fit: Fit
     held_out: tuple[slice, ...]  # stretches of samples that the first estimate did not use
     joints: tuple[JointResult, ...]  # errors are on the held-out samples
+    plain_model: PlainModel  # plain least squares of all samples
     warnings: tuple[str, ...]  # outliers are added by ``to_identification``
     constants: Array  # (nv,) motor constants, torque per unit of effort
 
@@ -121,6 +124,7 @@ class Solution(NamedTuple):
             stribeck_velocity=conditions.terms.stribeck,
             joints=self.joints,
             base=base,
+            least_squares=self.plain_model,
             friction_intervals=conditions.terms.scale_intervals(
                 unknowns.model.velocity_names, log_half_width
             ),
@@ -218,7 +222,11 @@ def estimate_parameters(
         terms = choose_terms(model, samples, velocity, options.huber, options.allowed_terms)
     _require_support(model, samples)
     estimator, equations, sums, fit = _fit_training_data(make_estimator, terms)
-    joints = _held_out_results(estimator, equations, _row_indices(held_out_slices), fit.parameters)
+    training_rows, held_out_rows = map(_row_indices, (training_slices, held_out_slices))
+    plain_models = fit_plain_models(
+        estimator, samples, equations.conditions, (training_rows, held_out_rows)
+    )
+    joints = _held_out_results(estimator, equations, held_out_rows, plain_models[0], fit.parameters)
     warnings = [
         *effort_unit_warnings(model, samples),
         *samples.warnings,
@@ -234,9 +242,7 @@ def estimate_parameters(
     # columns of loads and of friction scales change with the estimate
     has_new_equations = terms.has_load.any() or terms.is_free.any()
     if not has_new_equations:
-        sums = add_sums(
-            sums, equations.with_rows(_row_indices(held_out_slices)).sums(progress_range=(0.4, 0.7))
-        )
+        sums = add_sums(sums, equations.with_rows(held_out_rows).sums(progress_range=(0.4, 0.7)))
     equations = equations.with_rows(np.arange(len(samples), dtype=np.int32))
     if terms.is_free.any():
         fit = _refine_friction_scales(estimator, equations, fit)
@@ -250,6 +256,7 @@ def estimate_parameters(
         fit,
         tuple(held_out_slices),
         joints,
+        plain_models[-1],
         tuple(warnings),
         constants,
     )
@@ -417,19 +424,28 @@ def _require_support(model: Model, samples: Samples) -> None:
 
 
 def _held_out_results(
-    estimator: Estimator, equations: TorqueEquations, rows: np.ndarray, parameters: Array
+    estimator: Estimator,
+    equations: TorqueEquations,
+    rows: np.ndarray,
+    plain_model: PlainModel,
+    parameters: Array,
 ) -> tuple[JointResult, ...]:
-    """Compare the described and the estimated model on samples that were held out."""
-    model, described = estimator.unknowns.model, estimator.reference.described_parameters
-    squares, differences = np.zeros((2, 3, model.nv)), []
-    for torques in equations.torques_and_residuals(rows, (described, parameters)):
+    """Compare the described, the plain and the estimated model on samples that were held out."""
+    model = estimator.unknowns.model
+    described, estimated = (
+        partial(equations.torques, parameters=values)
+        for values in (estimator.reference.described_parameters, parameters)
+    )
+    squares, differences = np.zeros((2, 4, model.nv)), []
+    models = described, plain_model.motor_torque, estimated
+    for torques in equations.torques_and_residuals(rows, models):
         squares += sum_squares(torques)
-        count = max(3, STATISTICS_SAMPLES * len(torques[2]) // len(rows))
-        differences.append(np.diff(torques[2][:count], 2, axis=0))
+        count = max(3, STATISTICS_SAMPLES * len(torques[-1]) // len(rows))
+        differences.append(np.diff(torques[-1][:count], 2, axis=0))
     # a short held-out stretch alone does not determine the noise
     training_rows = equations.rows[: max(0, STATISTICS_SAMPLES - len(rows))]
-    for torques in equations.torques_and_residuals(training_rows, (described, parameters)):
-        differences.append(np.diff(torques[2], 2, axis=0))
+    for torques in equations.torques_and_residuals(training_rows, (estimated,)):
+        differences.append(np.diff(torques[-1], 2, axis=0))
     # second differences of white noise have 6 times its variance; jumps of friction are rare
     noise = median_deviation(np.concatenate(differences)) / np.sqrt(6.0)
     return joint_results(model, squares, np.maximum(noise, estimator.min_noise))

@@ -227,7 +227,11 @@ class TorqueEquations:
 
     def residuals(self, samples: Samples, parameters: Array) -> tuple[Array, Array | float]:
         """Return measured minus modeled torques, and the relative noise that remains in them."""
-        r = self._drives.to_motors(samples.tau) - self.torques(samples, parameters)
+        return self._compare(samples, self.torques(samples, parameters))
+
+    def _compare(self, samples: Samples, torques: Array) -> tuple[Array, Array | float]:
+        """Return measured minus modeled torques, and the relative noise that remains in them."""
+        r = self._drives.to_motors(samples.tau) - torques
         if not samples.contacts:
             return r, 1.0
         E = self._eliminations(samples)
@@ -403,15 +407,18 @@ class TorqueEquations:
         return np.where(self.weights(samples) > 0.0, r / remaining, np.nan)
 
     def torques_and_residuals(
-        self, rows: np.ndarray, models: Sequence[Array]
+        self, rows: np.ndarray, models: Sequence[Callable[[Samples], Array]]
     ) -> Iterator[list[Array]]:
-        """Yield, block by block, measured torques of rows and the residuals of each model."""
+        """Yield, block by block, measured torques of rows and the residuals of each model.
+
+        Models are functions that return the torques (B, nv) of motors in samples.
+        """
         for first in range(0, len(rows), BLOCK_SIZE):
             samples = self._take(rows[first : first + BLOCK_SIZE])
             has_weight = self.weights(samples) > 0.0
             columns = [self._drives.to_motors(samples.tau)]
             for model in models:
-                r, remaining = self.residuals(samples, model)
+                r, remaining = self._compare(samples, model(samples))
                 columns.append(
                     np.where(has_weight & (remaining > _MIN_REMAINING_NOISE), r / remaining, np.nan)
                 )

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from ..drives.efforts import rescale_torques
 from ..engine.kernel.types import Array
 from ..identification.equation_sums import STRETCH_COUNT, Conditions, Equations, Stretches
 from ..identification.least_squares import Estimator, Fit, joint_results, sum_squares
-from ..identification.result import Identification
+from ..identification.result import Identification, PlainModel
 from ..identification.samples import Samples
 from ..identification.solution import MIN_LOG_STEP, Solution
 from ..identification.torque_equations import TorqueEquations
@@ -39,6 +40,7 @@ class Pass(NamedTuple):
     estimator: Estimator
     conditions: Conditions
     fit: Fit  # the first estimate
+    plain_model: PlainModel  # plain least squares of the samples of the first estimate
     parameters: Array  # (p,), whose residuals decide which samples are outliers
     constants: Array  # (nv,), constants of the motors
     stretch_count: int  # stretches of each part
@@ -60,8 +62,12 @@ class Pass(NamedTuple):
         if estimator.huber is not None:
             excess, outliers, count = part.outlier_excess(self.parameters, fit.limit)
             equations = equations.subtract(excess)
-        squares = np.zeros((2, 3, len(fit.limit)))
-        models = estimator.reference.described_parameters, fit.parameters
+        squares = np.zeros((2, 4, len(fit.limit)))
+        described, estimated = (
+            partial(part.torques, parameters=values)
+            for values in (estimator.reference.described_parameters, fit.parameters)
+        )
+        models = described, self.plain_model.motor_torque, estimated
         for torques in part.torques_and_residuals(
             rows[:0] if is_in_first_estimate else rows, models
         ):
@@ -106,6 +112,7 @@ def make_first_pass(first_solution: Solution, part_count: int) -> Pass:
         first_solution.estimator,
         first_solution.equations.conditions,
         fit,
+        first_solution.plain_model,
         fit.estimate.parameters,
         first_solution.constants,
         1 + STRETCH_COUNT // part_count,

@@ -86,7 +86,7 @@ def test_a_locked_joint_needs_no_efforts(table, tmp_path, capsys, options):
     assert run("identify", UR10, path, "--lock", "wrist_3_joint", *options) == 0
     shown = capsys.readouterr()
     assert "locked: wrist_3_joint = " in shown.out + shown.err
-    assert len(re.findall("^ [a-z]+_.*joint", shown.out, re.MULTILINE)) == 5
+    assert len(re.findall("^ [a-z]+_.*joint", shown.out, re.MULTILINE)) == 2 * 5
 
 
 def test_drives_of_locked_joints_are_kept(table, tmp_path):
@@ -209,14 +209,16 @@ def test_errors_on_recordings_that_are_not_used(table, tmp_path, capsys):
     printed = capsys.readouterr()
     lines = printed.out.splitlines()
     assert "--validate" not in printed.err
-    heading = next(line for line in lines if line.split()[:1] == ["joint"])
-    assert "unseen before" in heading and "unseen is the error on the recordings of" in str(lines)
-    shown = next(line.split() for line in lines if line.split()[:1] == ["shoulder_lift_joint"])
-    noise, before, after = map(float, shown[4:7])
+    title = next(n for n, line in enumerate(lines) if "recordings of --validate" in line)
+    shown = next(line.split() for line in lines[title:] if "shoulder_lift_joint" in line)
+    before, least_squares, after, noise = map(float, shown[2:6])
     assert before > 10.0 * after and 0.9 * noise < after < 1.2 * noise
+    assert 0.9 * noise < least_squares < 2.0 * after
+    cutoffs = re.findall(r"samples, filtered at (\S+) Hz", printed.out)
+    assert len(cutoffs) == 2 and cutoffs[0] == cutoffs[1]
     row = report.read_text().partition("unseen after")[2].partition("shoulder_lift_joint")[2]
     numbers = [float(text) for text in re.findall(r">([\d.]+)<", row.partition("</tr>")[0])]
-    np.testing.assert_allclose(numbers[5:], [before, after], rtol=1e-3)
+    np.testing.assert_allclose(numbers[6:], [before, least_squares, after], rtol=1e-3)
 
 
 def test_validation_with_a_recording_that_is_used(table, tmp_path, capsys):
@@ -415,3 +417,33 @@ def test_excite_warns_of_a_motion_that_says_nothing(tmp_path, capsys):
 def test_excite_of_a_file_that_cannot_be(tmp_path, capsys):
     assert run("excite", ARM, "-o", tmp_path / "motion.txt") == 2
     assert "motion.txt" in capsys.readouterr().err
+
+
+def test_gravity_is_estimated_on_request(tmp_path, capsys):
+    """The robot hangs from a slope, and its masses are those of the description."""
+    hanging = perturbed(load("ur10"), size=0.0)
+    hanging.gravity = [2.0, 1.0, 9.5]
+    recording = record(hanging, waves(np.zeros(6), 1.2, [0.1, 0.2, 0.4, 0.7]), rate=100.0)
+    path = tmp_path / "recording.csv"
+    columns.write_columns(path, recording.table())
+    assert run("identify", UR10, path, "--gravity", "estimate", "--no-shapes") == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    passed = shown.partition("pass --gravity ")[2].split()[:3]
+    np.testing.assert_allclose([float(word) for word in passed], hanging.gravity, atol=0.2)
+    intervals = re.findall(r"([\d.-]+) \(([\d.-]+) to ([\d.-]+)\)", shown)
+    assert len(intervals) == 3
+    for value, lower, upper in (map(float, words) for words in intervals):
+        assert lower < value < upper
+    assert "mounted" not in shown
+
+
+@pytest.mark.parametrize("words", [["1", "2"], ["down"], ["estimate", "0", "9.81"]])
+def test_gravity_is_three_numbers_or_the_word(table, capsys, words):
+    with pytest.raises(SystemExit):
+        run("identify", UR10, table, "--gravity", *words)
+    assert "expected three numbers, X Y Z, or 'estimate'" in capsys.readouterr().err
+
+
+def test_gravity_is_not_estimated_by_workers(table, capsys):
+    assert run("identify", UR10, table, "--gravity", "estimate", "--workers", "1") == 2
+    assert "--gravity estimate: only without --workers" in capsys.readouterr().err

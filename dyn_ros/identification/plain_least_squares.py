@@ -1,0 +1,56 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Plain least squares of a robot's torques, to compare the identified model with."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..engine.kernel.types import Array
+from .base_parameters import Unknowns, find_base_parameters
+from .equation_sums import Conditions, Equations, add_sums
+from .friction_terms import FrictionTerms
+from .least_squares import Estimator
+from .physical import Reference
+from .result import PlainModel
+from .samples import Samples
+from .torque_equations import TorqueEquations
+
+_FEATURES = ("damping", "friction", "offset")
+
+
+def fit_plain_models(
+    estimator: Estimator, samples: Samples, conditions: Conditions, row_sets: Sequence[np.ndarray]
+) -> list[PlainModel]:
+    """Fit a model to the first set of rows of samples, one to the first two sets, and so on.
+
+    All samples in which a joint moves count, with viscous and Coulomb friction and an offset of
+    each joint. ``estimator`` and ``conditions`` are those of the identification to compare with.
+    """
+    model = estimator.unknowns.model
+    unknowns = Unknowns(model, _FEATURES, bool(samples.contacts))
+    base = find_base_parameters(unknowns)
+    plain_estimator = estimator._replace(
+        unknowns=unknowns, base=base, reference=Reference(unknowns, base, samples)
+    )
+    conditions = conditions._replace(terms=FrictionTerms.none(model), reversal_margin=0)
+    models: list[PlainModel] = []
+    sums: Equations | None = None
+    for rows in row_sets:
+        set_sums = TorqueEquations(unknowns, samples, rows, conditions).sums()
+        sums = set_sums if sums is None else add_sums(sums, set_sums)
+        estimate = plain_estimator.estimate_base_parameters(sums, estimator.noise)
+        models.append(_make_model(unknowns, estimate.parameters))
+    return models
+
+
+def _make_model(unknowns: Unknowns, parameters: Array) -> PlainModel:
+    """Return the model with parameters (p,)."""
+    bodies = copy.copy(unknowns.model)
+    bodies.inertial_parameters = parameters[: unknowns.body_parameter_count].reshape(-1, 10)
+    bodies.armature = np.zeros(bodies.nv)
+    rows = parameters[unknowns.body_parameter_count :].reshape(-1, bodies.nv)
+    return PlainModel(bodies, *(rows[unknowns.features.index(name)] for name in _FEATURES))
