@@ -101,7 +101,7 @@ def find_odometry_fault(m, message):
     """
     if m.is_foreign_frame[-1 - m.name_list[message]] != 0:
         return CHILD_FRAME
-    return rules.find_base_fault(m.numbers, m.start[message], m.details)
+    return rules.find_base_fault(m.numbers, m.start[message], m.details, True)
 
 
 @kernel
@@ -173,9 +173,16 @@ def all_set(flags, count):
 
 @kernel
 def store_odometry(m, message, stamp):
-    """Copy a pose and a twist to the first rows of q and v. Returns 1, the number of joints."""
-    rules.copy_base(m.scalars[mem.IS_PLANAR] != 0, m.numbers, m.start[message], m.q, m.v)
-    m.has_velocity[0], m.stamps[0] = True, stamp
+    """Copy a pose and a twist to the first rows of q and v. Returns 1, the number of joints.
+
+    The velocity of the base is known if no number of the twist that it takes is unknown.
+    """
+    is_planar = m.scalars[mem.IS_PLANAR] != 0
+    rules.copy_base(is_planar, m.numbers, m.start[message], m.q, m.v)
+    has_velocity = True
+    for k in range(3 if is_planar else 6):
+        has_velocity = has_velocity and not rules.is_unknown(m.v[k])
+    m.has_velocity[0], m.stamps[0] = has_velocity, stamp
     return 1
 
 

@@ -179,15 +179,19 @@ def add_place(details: Any, place: int) -> None:
 
 
 @kernel
-def least_usability(numbers: Numbers, start: int, first: int, count: int, details: Any) -> int:
+def least_usability(
+    numbers: Numbers, start: int, first: int, count: int, details: Any, may_be_unknown: bool
+) -> int:
     """Return the least usability of `count` numbers from place `first` on.
 
-    Appends the places of unusable numbers to details; they are counted from `start`.
+    Appends the places of unusable numbers to details; they are counted from `start`. Unknown
+    numbers do not matter if they `may_be_unknown`.
     """
     least = USABLE
     for k in range(first, first + count):
-        number_usability = usability(numbers[start + k])
-        if number_usability != USABLE:
+        number = numbers[start + k]
+        number_usability = usability(number)
+        if number_usability != USABLE and not (may_be_unknown and is_unknown(number)):
             least = min(least, number_usability)
             add_place(details, k)
     return least
@@ -205,18 +209,18 @@ def lengths_match(size: int, positions: int, velocities: int, efforts: int) -> b
 
 
 @kernel
-def find_base_fault(numbers: Numbers, start: int, details: Any) -> int:
+def find_base_fault(numbers: Numbers, start: int, details: Any, twist_may_be_unknown: bool) -> int:
     """Return the reason why the pose or the twist of a base cannot be used, or NO_FAULT.
 
     `numbers[start:]` are the pose (x y z qx qy qz qw) and the twist. The norm of the quaternion may
     differ from 1 by `QUATERNION_TOLERANCE`. Appends the places of unusable numbers to details.
     """
-    least = least_usability(numbers, start, 0, 7, details)
+    least = least_usability(numbers, start, 0, 7, details, False)
     if least != USABLE:
         return _POSE_NOT_FINITE + least
     if abs(base_quaternion_norm(numbers, start) - 1.0) > QUATERNION_TOLERANCE:
         return _QUATERNION_NORM
-    least = least_usability(numbers, start, 7, 6, details)
+    least = least_usability(numbers, start, 7, 6, details, twist_may_be_unknown)
     return NO_FAULT if least == USABLE else _TWIST_NOT_FINITE + least
 
 
@@ -277,7 +281,7 @@ def check_usable(not_finite_reason: Reason, names: Sequence[str], numbers: Seque
     `not_finite_reason` is a reason ..._NOT_FINITE; the next one is raised for too large numbers.
     """
     details = [0] * DETAIL_COUNT
-    least = least_usability(numbers, 0, 0, len(numbers), details)
+    least = least_usability(numbers, 0, 0, len(numbers), details, False)
     if least != USABLE:
         raise Rejected(Evidence(names, numbers, details).text(not_finite_reason + least))
 
@@ -285,7 +289,7 @@ def check_usable(not_finite_reason: Reason, names: Sequence[str], numbers: Seque
 def check_base(pose: Sequence[float], twist: Sequence[float] = (0.0,) * 6) -> None:
     """Raise `Rejected` for a base's pose or twist that cannot be used, see `find_base_fault`."""
     numbers, details = [*pose, *twist], [0] * DETAIL_COUNT
-    fault = find_base_fault(numbers, 0, details)
+    fault = find_base_fault(numbers, 0, details, False)
     if fault != NO_FAULT:
         raise Rejected(Evidence(BASE_NUMBERS, numbers, details).text(fault))
 

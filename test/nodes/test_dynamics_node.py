@@ -260,6 +260,17 @@ def test_a_floating_base_takes_odometry(client, node, speak, settings, arm):
     close(answer.nle, dyn_ros.nonlinear_effects(model, data, q, v))
     close(matrix(answer.inertia), dyn_ros.crba(model, data, q))
 
+    twist.angular.z = math.nan
+    base.header.stamp.sec += 1
+    message.header.stamp.sec += 1
+    gravity = client.listen(JointState, node.name + "/gravity")
+    client.wait(lambda: gravity.at(message.header.stamp.sec), node.output(), again=send)
+    answer = gravity.at(message.header.stamp.sec)
+    close(answer.effort, dyn_ros.generalized_gravity(model, data, q))
+    client.diagnostics(
+        node, lambda status, values: status.message == "unknown velocity of root_joint"
+    )
+
     refused = {
         "child_frame_id": lambda: setattr(base, "child_frame_id", "camera"),
         "the norm of the base's quaternion": lambda: setattr(o, "w", 3.0),

@@ -375,6 +375,23 @@ def test_a_base_that_cannot_be_used_is_rejected(make, floating, pose, twist, why
         make(floating, 0.5, base=(pose, twist))
 
 
+@pytest.mark.parametrize("root_joint, used", [("floating", range(6)), ("planar", [0, 1, 5])])
+def test_a_twist_that_is_nan_is_an_unknown_velocity_of_the_base(make, root_joint, used):
+    model = dyn_ros.Model.from_urdf_file(ARM7, root_joint=root_joint)
+    collector, names = make(model, 0.5), model.joint_names[1:]
+    for k in range(6):
+        assert not feed(collector, names, 1.0 + 0.1 * k)
+        twist = (*TWIST[:k], math.nan, *TWIST[k + 1 :])
+        assert collector.receive_odometry(UPRIGHT, twist, SECOND + k * SECOND // 10)
+        assert collector.complete and collector.velocity_known == (k not in used)
+        assert collector.missing_velocity() == (["root_joint"] if k in used else [])
+    with pytest.raises(Rejected, match="the base's twist is not finite: angular_z = nan$"):
+        make(model, 0.5, base=(UPRIGHT, (*TWIST[:5], math.nan)))
+    assert not feed(collector, names, 1.6)
+    assert collector.receive_odometry(UPRIGHT, TWIST, SECOND + 6 * SECOND // 10)
+    assert collector.velocity_known
+
+
 def test_a_planar_base_takes_the_turn_about_z(make):
     model = dyn_ros.Model.from_urdf_file(ARM7, root_joint="planar")
     yaw = -2.5
