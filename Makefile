@@ -92,11 +92,11 @@ demo:
 
 # Two processors are busy with three processes: tests of nodes and in a browser often wait.
 test:
-	$(call set_up,shared test-wheels)
+	$(call set_up,shared test-wheels test-interfaces)
 	$(VENV)/bin/pytest -n 3 $(ARGS)
 
 test-quick:
-	$(call set_up,shared test-wheels)
+	$(call set_up,shared test-wheels test-interfaces)
 	$(VENV)/bin/pytest -n 2 --quick $(ARGS)
 
 # Without ROS. The oldest Numba is for Python up to 3.11.
@@ -117,7 +117,7 @@ oldest:
 # In a copy of the venv that shares its files, without Numba and LLVM. What has been compiled for the
 # tests is only linked.
 library:
-	$(call set_up,shared test-wheels)
+	$(call set_up,shared test-wheels test-interfaces)
 	$(VENV)/bin/python -m dyn_ros.command.build --what host --out build/machine_code
 	rm -rf .venv-library
 	cp -al $(VENV) .venv-library
@@ -212,21 +212,29 @@ $(VENV)/.test-wheels: requirements/test.txt $(VENV)/.more-wheels
 	$(pip_install)
 	touch $@
 
+# Configures, builds and installs the interfaces in a folder: folder, build folder, further options.
+define build_interfaces
+unset MAKEFLAGS MAKELEVEL                        # Ninja has jobs of its own
+venv=$(CURDIR)/$(VENV)
+export PATH="$$venv/bin:$$PATH" AMENT_PREFIX_PATH="$$venv" CMAKE_PREFIX_PATH="$$venv"
+rm -rf $(2)
+cmake -G Ninja -S $(1) -B $(2) -DCMAKE_INSTALL_PREFIX="$$venv" \
+  -DPython3_EXECUTABLE="$$venv/bin/python" -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF \
+  $(3) --log-level=WARNING
+cmake --build $(2) >$(2)/build.log || { cat $(2)/build.log; exit 1; }
+cmake --install $(2) >$(2)/install.log
+endef
+
 # The interfaces are built from scratch, so that nothing remains of an earlier build. The sources are
 # linked, so that changes and new modules require no build. The generated part of the Python package is
 # in a separate folder, where dyn_ros/__init__.py finds it.
-$(VENV)/.interfaces: $(VENV)/.wheels CMakeLists.txt package.xml setup.cfg $(interfaces)
+$(VENV)/.interfaces: $(VENV)/.wheels CMakeLists.txt interfaces/include_folders.cmake package.xml \
+    setup.cfg $(interfaces)
 	@echo "== Building the messages and services"
 	find $(VENV) -ignore_readdir_race -name '*dyn_ros*' -prune -exec rm -rf {} +
-	rm -rf $(BUILD) $@
-	unset MAKEFLAGS MAKELEVEL                        # Ninja has jobs of its own
-	venv=$(CURDIR)/$(VENV)
-	export PATH="$$venv/bin:$$PATH" AMENT_PREFIX_PATH="$$venv" CMAKE_PREFIX_PATH="$$venv"
-	cmake -G Ninja -S . -B $(BUILD) -DCMAKE_INSTALL_PREFIX="$$venv" \
-	  -DPython3_EXECUTABLE="$$venv/bin/python" -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF \
-	  -DINTERFACES_ONLY=ON -DPYTHON_INSTALL_DIR=lib/dyn_ros_interfaces --log-level=WARNING
-	cmake --build $(BUILD) >$(BUILD)/build.log || { cat $(BUILD)/build.log; exit 1; }
-	cmake --install $(BUILD) >$(BUILD)/install.log
+	rm -f $@
+	$(call build_interfaces,.,$(BUILD)/interfaces,-DINTERFACES_ONLY=ON \
+	  -DPYTHON_INSTALL_DIR=lib/dyn_ros_interfaces)
 	site=$$(python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 	ln -sr dyn_ros "$$site"
 	echo ../../dyn_ros_interfaces >"$$site/dyn_ros_interfaces.pth"
@@ -235,6 +243,13 @@ $(VENV)/.interfaces: $(VENV)/.wheels CMakeLists.txt package.xml setup.cfg $(inte
 	  chmod +x "$$venv/bin/$${script##*/}"
 	done
 	echo "$(interfaces)" >$@
+
+# The wheels lack control_msgs.
+$(VENV)/.test-interfaces: $(VENV)/.wheels interfaces/include_folders.cmake \
+    $(wildcard test/control_msgs/*.* test/control_msgs/msg/*)
+	@echo "== Building the messages of control_msgs for the tests"
+	$(call build_interfaces,test/control_msgs,$(BUILD)/control_msgs)
+	touch $@
 
 # `ros2 launch` does not search linked folders, so each file is linked.
 $(VENV)/.shared: $(VENV)/.interfaces
