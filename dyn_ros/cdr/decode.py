@@ -12,11 +12,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine.call.algorithm import load_function
-from .decode_kernel import DECODE, KIND_COUNT, PROBLEMS, PROGRESS_SIZE, ROW_SIZE
+from .decode_kernel import (
+    DECODE,
+    DYNAMIC_KIND,
+    KIND_COUNT,
+    LAYOUT_LIST,
+    PROBLEMS,
+    PROGRESS_SIZE,
+    ROW_SIZE,
+)
+from .interface_layout import InterfaceLayout
 
 JOINT_STATE, ODOMETRY = "sensor_msgs/msg/JointState", "nav_msgs/msg/Odometry"
+DYNAMIC_JOINT_STATE = "control_msgs/msg/DynamicJointState"
 CDR, ROS1 = "cdr", "ros1"
-_KINDS = {(JOINT_STATE, CDR): 0, (ODOMETRY, CDR): 1, (JOINT_STATE, ROS1): 2, (ODOMETRY, ROS1): 3}
+KINDS = {
+    (JOINT_STATE, CDR): 0,
+    (ODOMETRY, CDR): 1,
+    (JOINT_STATE, ROS1): 2,
+    (ODOMETRY, ROS1): 3,
+    (DYNAMIC_JOINT_STATE, CDR): DYNAMIC_KIND,
+}
+"""Kinds of messages for compiled code, by type and encoding."""
 
 
 class Raw(NamedTuple):
@@ -73,6 +90,7 @@ class Decoder:
 
     def __init__(self) -> None:
         self.name_lists: list[tuple[str, ...]] = []  # lists of joint names
+        self.layouts: dict[int, InterfaceLayout] = {}  # by the number of their names in name_lists
         self.child_frames: list[str] = []  # child_frame_id of odometry
         self.topics: list[str] = []
         self.problems: dict[str, int] = {}  # number of messages with each problem
@@ -81,7 +99,7 @@ class Decoder:
         self.strings = np.zeros(0, np.uint8)  # each string behind its length, of eight bytes
         self.string_lists = np.zeros((0, 4), np.int64)  # see `find_string_list`
         self._topic_numbers: dict[str, int] = {}
-        self._name_list_numbers: dict[tuple[str, ...], int] = {}
+        self._name_list_numbers: dict[tuple[str, ...] | InterfaceLayout, int] = {}
         self._child_frame_numbers: dict[str, int] = {}
         self._latest_lists = np.zeros(0, np.int64)
 
@@ -100,9 +118,17 @@ class Decoder:
             self.name_lists.append(names)
         return self._name_list_numbers[names]
 
-    def find_name_list(self, names: tuple[str, ...]) -> int | None:
-        """Return the number of a list of joint names, or None if it is new."""
+    def find_name_list(self, names: tuple[str, ...] | InterfaceLayout) -> int | None:
+        """Return the number of a list of joint names, or of a layout, or None if it is new."""
         return self._name_list_numbers.get(names)
+
+    def add_layout(self, layout: InterfaceLayout) -> int:
+        """Recognize a layout from now on; return the number of its joint names."""
+        number = self._name_list_numbers[layout] = len(self.name_lists)
+        self.name_lists.append(layout.names)
+        self.layouts[number] = layout
+        self._append_list(LAYOUT_LIST, len(layout.entry_names), number, layout.to_bytes())
+        return number
 
     def child_frame_number(self, frame: str) -> int:
         """Return the number, from -1 downward, of a child frame; a new one if it is new."""
@@ -113,7 +139,7 @@ class Decoder:
 
     def channel_code(self, name: str, kind: str, encoding: str) -> int | None:
         """Return the code of a channel, or None if its messages cannot be decoded."""
-        number = _KINDS.get((kind, encoding))
+        number = KINDS.get((kind, encoding))
         return None if number is None else self.topic_number(name) * KIND_COUNT + number
 
     def count_problem(self, problem: str, count: int = 1) -> None:
@@ -161,7 +187,11 @@ class Decoder:
     def add_string_list(self, kind: int, number: int, strings: Sequence[bytes]) -> None:
         """Recognize a list from now on, of joint names (kind 0) or of one child frame (kind 1)."""
         content = b"".join(len(string).to_bytes(8, "little") + string for string in strings)
-        row = np.array([[kind, len(strings), len(self.strings), number]], np.int64)
+        self._append_list(kind, len(strings), number, content)
+
+    def _append_list(self, kind: int, size: int, number: int, content: bytes) -> None:
+        """Append a row to the string lists, and its content to the strings."""
+        row = np.array([[kind, size, len(self.strings), number]], np.int64)
         self.string_lists = np.concatenate([self.string_lists, row])
         self.strings = np.concatenate([self.strings, np.frombuffer(content, np.uint8)])
 
@@ -173,38 +203,59 @@ class Decoder:
         It has checked their bounds.
         """
         position, count, alignment, is_big_endian = (int(number) for number in head[4:8])
-        origin = int(row[2]) + (4 if code & KIND_COUNT - 1 < 2 else 0)
-        strings = list(
-            _read_strings(
-                content, origin, position, count, alignment, "big" if is_big_endian else "little"
-            )
-        )
+        message_kind = code & KIND_COUNT - 1
+        origin = int(row[2]) + (0 if message_kind in (2, 3) else 4)
+        reader = _StringReader(content, origin, alignment, "big" if is_big_endian else "little")
+        if message_kind == DYNAMIC_KIND:
+            self.add_layout(reader.read_layout(position))
+            return
+        strings, _ = reader.read_strings(position, count)
         kind = code & 1
         names = tuple(string.split(b"\0")[0].decode("utf-8", "replace") for string in strings)
         number = self.child_frame_number(names[0]) if kind else self.name_list_number(names)
         self.add_string_list(kind, number, strings)
 
 
-def _read_strings(
-    content: NDArray[np.uint8],
-    origin: int,
-    position: int,
-    count: int,
-    alignment: int,
-    byte_order: Any,
-) -> Sequence[bytes]:
-    """Return the strings that begin at a position behind the origin, without final zeros."""
-    strings = []
-    for _ in range(count):
-        position += -position % alignment
-        length = int.from_bytes(
-            content[origin + position : origin + position + 4].tobytes(), byte_order
+class _StringReader(NamedTuple):
+    """Reader of the strings of a message, at positions behind an origin."""
+
+    content: NDArray[np.uint8]
+    origin: int
+    alignment: int
+    byte_order: Any
+
+    def _read_count(self, position: int) -> tuple[int, int]:
+        """Return the integer at the next aligned position, and the position behind it."""
+        position += -position % self.alignment
+        start = self.origin + position
+        return int.from_bytes(self.content[start : start + 4].tobytes(), self.byte_order), (
+            position + 4
         )
-        position += 4
-        string = content[origin + position : origin + position + length].tobytes()
-        strings.append(string[:-1] if alignment > 1 and string.endswith(b"\0") else string)
-        position += length
-    return strings
+
+    def read_strings(self, position: int, count: int) -> tuple[list[bytes], int]:
+        """Return strings without final zeros, and the position behind them."""
+        strings = []
+        for _ in range(count):
+            length, position = self._read_count(position)
+            start = self.origin + position
+            string = self.content[start : start + length].tobytes()
+            is_terminated = self.alignment > 1 and string.endswith(b"\0")
+            strings.append(string[:-1] if is_terminated else string)
+            position += length
+        return strings, position
+
+    def read_layout(self, position: int) -> InterfaceLayout:
+        """Return the layout of a DynamicJointState from the position of its entries' names on."""
+        entry_names, position = self.read_strings(*self._read_count(position)[::-1])
+        interface_names = []
+        _, position = self._read_count(position)
+        for _ in entry_names:
+            names, position = self.read_strings(*self._read_count(position)[::-1])
+            interface_names.append(tuple(names))
+            value_count, position = self._read_count(position)
+            if value_count:
+                position += -position % 8 + 8 * value_count
+        return InterfaceLayout(tuple(entry_names), tuple(interface_names))
 
 
 def _sorted_by_time(

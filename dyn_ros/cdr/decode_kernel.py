@@ -6,6 +6,9 @@ A list of joint names is compared with the lists that occurred before, string by
 bytes between strings are undefined. At an unknown list, `decode` returns; its caller adds the list,
 and calls again. Every offset is checked, as the bytes may contain anything.
 
+A DynamicJointState is decoded as joint states. In place of a list of names, it has a layout: the
+names of its entries and of their interfaces, see `InterfaceLayout`.
+
 Positions are offsets in the content, and -1 behind its end. Lengths and strings are aligned to
 `alignment` bytes behind `origin`, floats to `double_alignment`; ROS 1 aligns nothing.
 """
@@ -13,21 +16,26 @@ Positions are offsets in the content, and -1 behind its end. Lengths and strings
 from ..engine.kernel.lanes import integers_at
 from ..engine.kernel.raw import bytes_at, load8, load32, load64
 from ..engine.machine_code.compiler import Entry
-from ..engine.machine_code.declare import kernel
+from ..engine.machine_code.declare import kernel, subroutine
 
 MAX_LISTS = 1000  # bounds memory and time if a publisher never repeats its list of names
-KIND_COUNT = 4  # kinds of messages: joint states and odometry of CDR, then of ROS 1
+# kinds of messages: joint states and odometry of CDR, then of ROS 1; DynamicJointState of CDR
+DYNAMIC_KIND = 4
+KIND_COUNT = 8  # a power of two
+LAYOUT_LIST = 2  # kind of the string list of a layout; see `find_string_list`
 PROBLEMS = (
     "",
     "the message is shorter than its contents",
     "the message is not CDR",
     f"more than {MAX_LISTS} different lists of names",
     "the log time is out of range",
+    "the numbers of its names and values differ",
 )
-_TRUNCATED, _NOT_CDR, _EXCESS_LISTS, _INVALID_TIME = range(1, 5)
+_TRUNCATED, _NOT_CDR, _EXCESS_LISTS, _INVALID_TIME, _UNEQUAL_COUNTS = range(1, 6)
 _NEW_LIST = -2  # result of decode_message: the list of names is unknown
 _ERROR = -10  # result of decode_message: _ERROR - k is problem k
 _COVARIANCE_SIZE = 36
+_NAN_BITS = 0x7FF8000000000000
 
 
 @kernel
@@ -129,8 +137,8 @@ def find_string_list(
 ):
     """Return the index of a list of strings, and the position behind it; (-1, -1) if unknown.
 
-    Reads `lists`, with four columns: kind (0 joint names, 1 a child frame), number of strings,
-    place in `strings`, number in the decoder. `latest` is the index that is tried first.
+    Reads `lists`, with four columns: kind (0 joint names, 1 a child frame, 2 a layout), number of
+    strings, place in `strings`, number in the decoder. `latest` is the index that is tried first.
     """
     if latest >= 0:
         list_end = match_strings(
@@ -213,6 +221,150 @@ def decode_odometry(content, p, origin, end, double_alignment, is_big_endian, he
     return True
 
 
+# --- DynamicJointState
+
+
+@kernel
+def read_count(content, p, origin, end, is_big_endian):
+    """Return the length of a sequence, and the position behind it; (-1, -1) behind the end."""
+    p = align_position(p, origin, 4)
+    if p + 4 > end:
+        return -1, -1
+    return read_uint32(content, p, is_big_endian), p + 4
+
+
+@kernel
+def match_names(content, p, origin, end, is_big_endian, strings, place):
+    """Return the position behind a sequence of strings if it equals a known one; otherwise -1.
+
+    The known one is in `strings` from `place` on: number of strings, size of the strings, strings.
+    """
+    count, p = read_count(content, p, origin, end, is_big_endian)
+    if p < 0:
+        return -1
+    string_count = load64(strings, place)
+    return match_strings(
+        content, count, p, origin, end, 4, is_big_endian, strings, place + 16, string_count
+    )
+
+
+@kernel
+def read_layout(content, p, origin, end, is_big_endian, strings, place, numbers, m):
+    """Copy the values of a message with a layout to `numbers` from index m on; False without it.
+
+    The layout is in `strings` from `place` on: number of joints, names of the entries as for
+    `match_names`, and for each entry the names of its interfaces and the destinations of its
+    values: indices in `numbers`, or -1. Numbers for which there is no value are NaN.
+    """
+    joint_count = load64(strings, place)
+    if 24 * joint_count > end - origin:  # its strings alone would be longer
+        return False
+    place = place + 8
+    p = match_names(content, p, origin, end, is_big_endian, strings, place)
+    if p < 0:
+        return False
+    entry_count = load64(strings, place)
+    place = place + 16 + load64(strings, place + 8)
+    count, p = read_count(content, p, origin, end, is_big_endian)
+    if count != entry_count:
+        return False
+    for i in range(3 * joint_count):
+        numbers[m + i] = _NAN_BITS
+    for _ in range(entry_count):
+        p = match_names(content, p, origin, end, is_big_endian, strings, place)
+        if p < 0:
+            return False
+        interface_count = load64(strings, place)
+        place = place + 16 + load64(strings, place + 8)
+        count, p = read_count(content, p, origin, end, is_big_endian)
+        if count != interface_count:
+            return False
+        if count > 0:
+            p = align_position(p, origin, 8)
+        if 8 * count > end - p:
+            return False
+        for _ in range(count):
+            destination = load64(strings, place)
+            if destination >= 0:
+                numbers[m + destination] = read_float_bits(content, p, is_big_endian)
+            p, place = p + 8, place + 8
+    return True
+
+
+@kernel
+def find_layout(
+    content, p, origin, end, is_big_endian, strings, lists, list_count, latest, numbers, m
+):
+    """Return the index of the layout of a message, whose values are copied as by `read_layout`.
+
+    Returns -1 if it is unknown. `lists` and `latest` are as in `find_string_list`.
+    """
+    if latest >= 0 and read_layout(
+        content, p, origin, end, is_big_endian, strings, lists[4 * latest + 2], numbers, m
+    ):
+        return latest
+    for k in range(list_count):
+        if lists[4 * k] == LAYOUT_LIST and read_layout(
+            content, p, origin, end, is_big_endian, strings, lists[4 * k + 2], numbers, m
+        ):
+            return k
+    return -1
+
+
+@kernel
+def find_layout_problem(content, p, origin, end, is_big_endian):
+    """Return 0 if the names and values of a DynamicJointState are complete, or a problem."""
+    entry_count, p = read_count(content, p, origin, end, is_big_endian)
+    if p >= 0:
+        p = skip_strings(content, entry_count, p, origin, end, 4, is_big_endian)
+    if p < 0:
+        return _TRUNCATED
+    count, p = read_count(content, p, origin, end, is_big_endian)
+    if p < 0:
+        return _TRUNCATED
+    if count != entry_count:
+        return _UNEQUAL_COUNTS
+    for _ in range(entry_count):
+        interface_count, p = read_count(content, p, origin, end, is_big_endian)
+        if p >= 0:
+            p = skip_strings(content, interface_count, p, origin, end, 4, is_big_endian)
+        if p < 0:
+            return _TRUNCATED
+        count, p = read_count(content, p, origin, end, is_big_endian)
+        if p < 0:
+            return _TRUNCATED
+        if count != interface_count:
+            return _UNEQUAL_COUNTS
+        if count > 0:
+            p = align_position(p, origin, 8)
+        if 8 * count > end - p:
+            return _TRUNCATED
+        p = p + 8 * count
+    return 0
+
+
+@subroutine
+def decode_dynamic_joint_state(
+    content, p, origin, end, is_big_endian, strings, lists, list_count, latest, numbers, m, head
+):
+    """Decode a DynamicJointState behind its header as joint states; see `decode_message`.
+
+    Not inlined: its code would slow down the messages of the other kinds.
+    """
+    list_index = find_layout(
+        content, p, origin, end, is_big_endian, strings, lists, list_count, latest, numbers, m
+    )
+    if list_index >= 0:
+        count = load64(strings, lists[4 * list_index + 2])
+        head[1], head[2], head[3] = count, count, count
+        return list_index
+    problem = find_layout_problem(content, p, origin, end, is_big_endian)
+    if problem == 0 and list_count >= MAX_LISTS:
+        problem = _EXCESS_LISTS
+    head[4], head[5], head[6], head[7] = p - origin, 0, 4, is_big_endian
+    return _NEW_LIST if problem == 0 else _ERROR - problem
+
+
 @kernel
 def decode_message(
     content, kind, offset, length, strings, lists, list_count, latest, numbers, m, head
@@ -226,7 +378,7 @@ def decode_message(
     """
     p, end, origin = offset, offset + length, offset
     double_alignment, alignment, is_big_endian = 1, 1, 0
-    if kind < 2:
+    if kind < 2 or kind == DYNAMIC_KIND:
         if length < 4:
             return _ERROR - _TRUNCATED
         if load8(content, p) != 0 or load8(content, p + 1) > 1:
@@ -237,12 +389,27 @@ def decode_message(
     if p + 8 > end:
         return _ERROR - _TRUNCATED
     seconds = read_uint32(content, p, is_big_endian)
-    if seconds >= 1 << 31 and kind < 2:
+    if seconds >= 1 << 31 and alignment > 1:
         seconds = seconds - (1 << 32)
     head[0] = seconds * 1_000_000_000 + read_uint32(content, p + 4, is_big_endian)
     p = skip_string(content, p + 8, origin, end, alignment, is_big_endian)
     if p < 0:
         return _ERROR - _TRUNCATED
+    if kind == DYNAMIC_KIND:
+        return decode_dynamic_joint_state(
+            content,
+            p,
+            origin,
+            end,
+            is_big_endian,
+            strings,
+            lists,
+            list_count,
+            latest,
+            numbers,
+            m,
+            head,
+        )
     count = 1
     if kind & 1 == 0:
         p = align_position(p, origin, alignment)

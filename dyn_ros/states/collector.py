@@ -88,6 +88,8 @@ class Collector:
         self._slot_of_name = {
             name: slot for slot, name in enumerate(joints.names) if name in self.names
         }
+        # (joint, interface) of all efforts in messages that state their interfaces
+        self.effort_interfaces: dict[tuple[str, str], None] = {}  # an ordered set
         self._described_names: dict[tuple[str, ...], DescribedNames] = {}
         self._group_numbers: dict[tuple[int, ...], int] = {}
         self._decoder = Decoder()
@@ -203,6 +205,9 @@ class Collector:
 
     def _describe_name_list(self, number: int, names: tuple[str, ...]) -> None:
         """Describe a name list to the compiled rules: fill its row, and append its entries."""
+        if layout := self._decoder.layouts.get(number):
+            interfaces = zip(names, layout.effort_interfaces)
+            self.effort_interfaces |= dict.fromkeys(pair for pair in interfaces if pair[1])
         group, entries = self._described_names.get(names) or self._new_name_list(names)
         arrays = self._arrays
         arrays.name_list_rows[number] = group, len(names), len(arrays.entries), len(entries)

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from ..cdr.decode import Decoder
+from ..cdr.decode import DYNAMIC_JOINT_STATE, JOINT_STATE, Decoder
+from ..cdr.interface_layout import InterfaceLayout
+from ..engine.call.algorithm import load_function
 from ..engine.model.model import Model
 from . import kernel
 from . import memory as mem
@@ -24,7 +26,13 @@ from .joint_states import (
 )
 from .kernel import ACCEPTED, NEW_STATE, UNREAD
 from .memory import KNOWS_ACCELERATION, KNOWS_EFFORT, KNOWS_VELOCITY, NEWEST_STAMP
-from .rules import is_root_link
+from .rules import check_interface_counts, is_root_link
+
+ENTRIES_BY_TYPE = {
+    JOINT_STATE: kernel.COLLECT_MESSAGES,
+    DYNAMIC_JOINT_STATE: kernel.COLLECT_DYNAMIC_MESSAGES,
+}
+"""Compiled functions that collect serialized joint states, by their type."""
 
 # faster than attributes of the class
 _RECEPTION_NEW_STATE = Reception.NEW_STATE
@@ -41,6 +49,7 @@ class MessageCollector(Collector):
     True if no message changes the state: there are no joints, and no base with odometry. The only
     entry of `name_list` is the number of the list of names in the latest joint states. `unknown`
     are names that are not joints of the model, from the latest list of names that was new.
+    `message_type` is the type of serialized messages, a key of `ENTRIES_BY_TYPE`.
     """
 
     def __init__(
@@ -49,6 +58,7 @@ class MessageCollector(Collector):
         staleness: float = STALENESS,
         base: Base | None = None,
         notify: Callable[[str], object] | None = None,
+        message_type: str = JOINT_STATE,
     ) -> None:
         super().__init__(model, staleness, base)
         arrays = self._arrays
@@ -61,6 +71,7 @@ class MessageCollector(Collector):
         self._flags = memoryview(self._scalars)  # far faster to read than an array
         self._scalars[[mem.IS_COMPLETE, KNOWS_VELOCITY]] = self.constant
         self._scalars[mem.MESSAGE_END] = 1
+        self._call = load_function(ENTRIES_BY_TYPE[message_type])
         arrays.name_list, arrays.stamp, arrays.log_time, arrays.start, arrays.is_foreign_frame = (
             np.zeros((5, 1), np.int64)
         )
@@ -179,9 +190,10 @@ class MessageCollector(Collector):
     # --- messages
 
     def receive(self, data: bytes, now: Callable[[], int]) -> Reception:
-        """Process a serialized sensor_msgs/JointState; raise errors as `receive_joint_states`.
+        """Process serialized joint states; raise errors as `receive_joint_states`.
 
-        It is UNREAD, without an effect, unless it is plain little-endian CDR with known names.
+        They are UNREAD, without an effect, unless they are plain little-endian CDR with known
+        names.
         `now` returns the stamp of a message that has none [ns].
         """
         outcome = self._call(data, len(data), self._address, NO_STAMP) if data else UNREAD
@@ -209,17 +221,47 @@ class MessageCollector(Collector):
         stamp slightly older than the last one.
         """
         names = tuple(names)
-        list_number = self._decoder.find_name_list(names)
+
+        def add_names() -> int:
+            """Add the list of names to the decoder, and return its number."""
+            number = self._decoder.name_list_number(names)
+            self._decoder.add_string_list(0, number, _encode_names(names))
+            return number
+
+        list_number = self._name_list_number(names, add_names)
+        return self._process_fields(list_number, stamp, position, velocity, effort)
+
+    def receive_interfaces(
+        self,
+        names: Sequence[str],
+        interface_names: Sequence[Sequence[str]],
+        values: Sequence[Numbers],
+        stamp: int,
+    ) -> Reception:
+        """Process a control_msgs/DynamicJointState, as joint states; see `InterfaceLayout`.
+
+        `interface_names` and `values` are those of each entry. Also raise `Rejected` for numbers
+        of entries, interfaces and values that do not match.
+        """
+        check_interface_counts(names, interface_names, values)
+        layout = InterfaceLayout(
+            _encode_names(names), tuple(_encode_names(entry) for entry in interface_names)
+        )
+        list_number = self._name_list_number(layout, lambda: self._decoder.add_layout(layout))
+        return self._process_fields(list_number, stamp, *layout.fields(values))
+
+    def _name_list_number(
+        self, key: tuple[str, ...] | InterfaceLayout, add: Callable[[], int]
+    ) -> int:
+        """Return the number of a list of names or a layout; if it is new, `add` it."""
+        list_number = self._decoder.find_name_list(key)
         if list_number is None:
             if len(self._decoder.name_lists) >= MAX_NAME_LISTS:
                 self._reset_names()
-            list_number = self._decoder.name_list_number(names)
-            self._decoder.add_string_list(
-                0, list_number, [name.encode("utf-8", "surrogatepass") for name in names]
-            )
+            list_number = add()
             self._extend_name_lists(list_number + 1)
             self._update_addresses()
-        return self._process_fields(list_number, stamp, position, velocity, effort)
+        return list_number
 
     def receive_odometry(
         self, pose: Sequence[float], twist: Sequence[float], stamp: int, child: str = ""
@@ -268,3 +310,8 @@ class MessageCollector(Collector):
     def _report_unknown_names(self, names: list[str]) -> None:
         """Set `unknown`."""
         self.unknown = tuple(names)
+
+
+def _encode_names(names: Sequence[str]) -> tuple[bytes, ...]:
+    """Return names as they are serialized."""
+    return tuple(name.encode("utf-8", "surrogatepass") for name in names)

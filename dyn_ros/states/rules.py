@@ -275,6 +275,23 @@ def check_names(names: Sequence[str]) -> None:
         raise Rejected(Evidence(names).text(Reason.DUPLICATE_NAMES))
 
 
+def check_interface_counts(
+    names: Sequence[str], interface_names: Sequence[Sequence[str]], values: Sequence[Numbers]
+) -> None:
+    """Raise `Rejected` unless each name has interfaces, and each interface has a value."""
+    if len(names) != len(values):
+        raise Rejected(
+            f"{len(names)} joint_names, but {len(values)} interface_values; expected one for each "
+            "name"
+        )
+    for name, entry_interfaces, entry_values in zip(names, interface_names, values):
+        if len(entry_interfaces) != len(entry_values):
+            raise Rejected(
+                f"{name}: {len(entry_interfaces)} interface_names, but {len(entry_values)} values; "
+                "expected one for each name"
+            )
+
+
 def check_usable(not_finite_reason: Reason, names: Sequence[str], numbers: Sequence[float]) -> None:
     """Raise `Rejected` if a number is not finite, or too large.
 

@@ -29,6 +29,7 @@ class Messages(NamedTuple):
 
 class Decoder:
     def __init__(self):
+        self.layouts = {}
         self.name_lists, self.child_frames, self.topics, self.problems = (
             [],
             [""],
@@ -66,27 +67,56 @@ def packed(events, decoder, log_time=0):
     )
 
 
+class Writer:
+    """Writes plain CDR of either byte order, from the header of a message on."""
+
+    def __init__(self, stamp, frame_id, order):
+        self.body, self.order = struct.pack(order + "iI", *divmod(stamp, SECOND)), order
+        self.put_string(frame_id)
+
+    def put(self, alignment, content):
+        self.body += bytes(-len(self.body) % alignment) + content
+
+    def put_count(self, count):
+        self.put(4, struct.pack(self.order + "I", count))
+
+    def put_string(self, text):
+        content = text.encode() + b"\0"
+        self.put_count(len(content))
+        self.body += content
+
+    def put_strings(self, texts):
+        self.put_count(len(texts))
+        for text in texts:
+            self.put_string(text)
+
+    def put_numbers(self, values):
+        self.put_count(len(values))
+        if len(values):
+            self.put(8, np.array(values, self.order + "f8").tobytes())
+
+    def message(self):
+        return (b"\0\1\0\0" if self.order == "<" else b"\0\0\0\0") + self.body
+
+
 def serialized(names, position, velocity, effort, stamp, frame_id="base", order="<"):
     """Joint states as plain CDR of either byte order."""
-    body = struct.pack(order + "iI", *divmod(stamp, SECOND))
-
-    def put(alignment, content):
-        nonlocal body
-        body += bytes(-len(body) % alignment) + content
-
-    def put_string(text):
-        content = text.encode() + b"\0"
-        put(4, struct.pack(order + "I", len(content)) + content)
-
-    put_string(frame_id)
-    put(4, struct.pack(order + "I", len(names)))
-    for name in names:
-        put_string(name)
+    writer = Writer(stamp, frame_id, order)
+    writer.put_strings(names)
     for values in (position, velocity, effort):
-        put(4, struct.pack(order + "I", len(values)))
-        if len(values):
-            put(8, np.array(values, order + "f8").tobytes())
-    return (b"\0\1\0\0" if order == "<" else b"\0\0\0\0") + body
+        writer.put_numbers(values)
+    return writer.message()
+
+
+def serialized_interfaces(names, interface_names, values, stamp, frame_id="base", order="<"):
+    """A DynamicJointState as plain CDR of either byte order."""
+    writer = Writer(stamp, frame_id, order)
+    writer.put_strings(names)
+    writer.put_count(len(values))
+    for entry_interfaces, entry_values in zip(interface_names, values):
+        writer.put_strings(entry_interfaces)
+        writer.put_numbers(entry_values)
+    return writer.message()
 
 
 class Fields(MessageCollector):
