@@ -319,7 +319,7 @@ def _show_results(log: Log, out: Path | None) -> None:
     for text in _result_warnings(log):
         print(f"warning: {text}", file=sys.stderr)
     for note, path in log.notes.items():
-        print(f"warning: {path}: {note}", file=sys.stderr)
+        print(f"warning: {path}: {name_options(note)}", file=sys.stderr)
     for reason, (number, example) in log.rejected.items():
         print(
             f"warning: {number:,} messages were not used because of {reason}; for example: "

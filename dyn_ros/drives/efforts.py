@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,39 @@ from ..engine.algorithms.dynamics.friction import add_compensated_gravity
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model
+from .file import is_torque_unit
+
+UNITS_BY_INTERFACE = {"torque": "N m", "force": "N", "current": "A"}
+"""Units of the interfaces of ros2_control; that of "effort" depends on the driver."""
 
 _BATCH_SIZE = 16384  # samples whose gravity torques are computed at a time
+
+
+def effort_conflicts(model: Model, effort_interfaces: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return a message for each joint whose drive declares another unit than its interface has.
+
+    ``effort_interfaces`` are pairs (joint, interface).
+    """
+    units = dict(zip(model.velocity_names, model.drives.unit))
+    conflicts = {}
+    for joint, interface in effort_interfaces:
+        unit = UNITS_BY_INTERFACE.get(interface)
+        if (
+            joint not in units
+            or unit is None
+            or is_torque_unit(unit) == is_torque_unit(units[joint])
+        ):
+            continue
+        remedy = (
+            "remove its unit and gain from the drives file"
+            if is_torque_unit(unit)
+            else f"declare unit: {unit}, and gain, in N m or N for 1 {unit}, in a drives file"
+        )
+        conflicts[joint] = (
+            f"joint {joint!r}: its effort is the interface {interface}, in {unit}, but its drive "
+            f"declares {units[joint]}: {remedy}"
+        )
+    return conflicts
 
 
 def convert_to_torques(

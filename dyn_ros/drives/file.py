@@ -124,8 +124,13 @@ def missing_gains(path: str | PathLike[str], joints: Iterable[str]) -> dict[str,
         name: f"joint {name!r}: its efforts have the unit {unit}, and no gain makes them "
         f"torques: declare gain, in N m or N for 1 {unit}"
         for name, unit in units.items()
-        if unit.replace(" ", "").lower() not in _TORQUE_UNITS
+        if not is_torque_unit(unit)
     }
+
+
+def is_torque_unit(unit: str) -> bool:
+    """Return True for N m and N, which need no gain."""
+    return unit.replace(" ", "").lower() in _TORQUE_UNITS
 
 
 def save_drives(model: Model, path: str | PathLike[str]) -> None:

@@ -370,7 +370,8 @@ class Samples:
         ------
         ValueError
             The recording has not the coordinates of the model, or an effort or velocity is never
-            known; and as for ``from_arrays``.
+            known, or has another unit than the drives of the model declare; and as for
+            ``from_arrays``.
         """
         require_model(model)
         if not isinstance(recording, Recording):
@@ -387,6 +388,7 @@ class Samples:
                     f"recording: expected the {kind} {', '.join(expected_names)}, got "
                     f"{', '.join(names)}; read it with this robot and all joints"
                 )
+        recording.require_effort_units(model)
         return cls._prepare(model, *_drop_incomplete_states(recording, velocity), cutoff, velocity)
 
     @classmethod
@@ -471,7 +473,10 @@ def _drop_incomplete_states(
         finite = np.isfinite(values)
         for name, column in zip(recording.velocity_names, finite.T):
             if len(column) and not column.any():
-                raise ValueError(f"recording: the {what} of {name!r} are unknown in all states")
+                hint = recording.unread_topics_hint
+                raise ValueError(
+                    f"recording: the {what} of {name!r} are unknown in all states{hint}"
+                )
         is_complete &= finite.all(axis=1)
     states = recording.take(np.flatnonzero(is_complete))
     if len(states) == len(recording):

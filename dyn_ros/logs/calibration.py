@@ -32,6 +32,7 @@ from ..recordings.part import read_part
 from ..recordings.plan import divide_part
 from ..recordings.recording import Recording
 from ..recordings.selection import select_part
+from ..recordings.tables.columns import name_file_in_errors
 from ..states.joint_states import States
 from .effort_checks import check_constant_efforts, check_effort_units
 from .quantities import compute_observer_results, independent_joints
@@ -225,6 +226,8 @@ def _read_recording(model: Model, path: Path, read_arguments: Mapping[str, Any])
             + ("; check --since and --until" if source.spans else ", nor messages; record it again")
         )
     part = read_part(parts[0])
+    with name_file_in_errors(path):
+        part.require_effort_units(model)
     if incomplete := part.incomplete:
         raise ValueError(f"{path}: {incomplete}; lock its joint if it was never recorded (--lock)")
     stamp = part.states_in_interval.stamp

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
+from ..drives.efforts import UNITS_BY_INTERFACE
 from ..engine.model.model import Model
 from ..observer.contact_intervals import ContactInterval, merge_contact_intervals
 from ..recordings.formats.spans import Source
@@ -70,6 +71,8 @@ class PartWriter:
         model = planned.model
         if model is None:
             raise ValueError("the recording contains no robot description; pass --robot FILE.urdf")
+        if EFFORT_QUANTITIES & set(self.quantities):
+            part.require_effort_units(model)
         table = compute_quantities(
             model,
             part.states,
@@ -78,6 +81,9 @@ class PartWriter:
             self.settings,
             part.trailing_count,
         )
+        for joint, interface in part.effort_interfaces:
+            if f"effort.{joint}" in table.units and interface in UNITS_BY_INTERFACE:
+                table.units[f"effort.{joint}"] = UNITS_BY_INTERFACE[interface]
         contacts = table.contacts
         if self.rate is not None:
             row_mask = rate_mask(part.states.stamp, self.rate)
@@ -135,7 +141,7 @@ def _unknown_signal_notes(
         is_unknown = np.isnan(values).all(axis=0)
         if signal in required_signals and len(values) and is_unknown.any():
             names = [model.velocity_names[i] for i in np.flatnonzero(is_unknown)]
-            yield f"the {signal} of {abbreviate_names(names)} are unknown"
+            yield f"the {signal} of {abbreviate_names(names)} are unknown{part.unread_topics_hint}"
 
 
 # --- in this process

@@ -80,6 +80,7 @@ def read_part(part: Part, progress: ByteProgress | None = None) -> Recording:
         tuple(collector.missing_position()),
         tuple(collector.unknown),
         row_notes=dict(reader.notes),
+        effort_interfaces=tuple(collector.effort_interfaces),
     )
 
 

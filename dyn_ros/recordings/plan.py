@@ -43,6 +43,8 @@ class Part:
         The robot; None if the columns have the names in the messages.
     topics : tuple of str
         Topics of joint states.
+    unread_topics : tuple of str
+        Topics of DynamicJointState in the recording, which may have efforts that ``topics`` lack.
     odometry : tuple of str
         One topic of odometry, or none.
     joint_names : tuple of str
@@ -69,6 +71,7 @@ class Part:
     name: str = ""
     model: Model | None = None
     topics: tuple[str, ...] = ()
+    unread_topics: tuple[str, ...] = ()
     odometry: tuple[str, ...] = ()
     joint_names: tuple[str, ...] = ()
     selected_joints: tuple[str, ...] = ()

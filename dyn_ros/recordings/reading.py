@@ -58,7 +58,8 @@ def read(
         Default: the description in the recording; without one, the columns have the names in the
         messages.
     topics : str or iterable of str, optional
-        Of joint states. Default: all whose last part is ``joint_states``.
+        Of joint states. Default: all whose last part is ``joint_states``; without one, all whose
+        last part is ``dynamic_joint_states``.
     odometry : str, optional
         Of a floating or planar base. Default: the topic whose last part is ``odom`` or
         ``odometry``.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..drives.efforts import effort_conflicts
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model
 from ..states.joint_states import Note, States, abbreviate_names
@@ -82,6 +83,8 @@ class Recording:
     in_contact: Array | None = None
     table_time: Array | None = None
     row_notes: Mapping[str, int] = field(default_factory=dict)  # notes on rows, and their numbers
+    # (joint, interface) of efforts in messages that state their interfaces
+    effort_interfaces: tuple[tuple[str, str], ...] = ()
 
     def __len__(self) -> int:
         return len(self.states.stamp) - self.leading_count - self.trailing_count
@@ -158,6 +161,12 @@ class Recording:
         return tuple(notes)
 
     @property
+    def unread_topics_hint(self) -> str:
+        """The end of a sentence about unknown numbers: topics that may have them, if any."""
+        topics = abbreviate_names(self.part.unread_topics)
+        return f"; pass topics= to read {topics} instead" if topics else ""
+
+    @property
     def incomplete(self) -> str:
         """Reason why messages form no state; empty if they do."""
         if len(self) or not self.messages or not self.missing:
@@ -174,6 +183,11 @@ class Recording:
         if self.table_time is not None:
             return self.table_time.copy()
         return np.multiply(1e-9, self.stamp, dtype=float)
+
+    def require_effort_units(self, model: Model) -> None:
+        """Raise a ValueError if the drives of a model declare other units than the interfaces."""
+        for conflict in effort_conflicts(model, self.effort_interfaces).values():
+            raise ValueError(conflict)
 
     @property
     def gaps(self) -> tuple[tuple[float, float], ...]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..cdr.decode import JOINT_STATE, ODOMETRY, Decoder, Messages
+from ..cdr.decode import DYNAMIC_JOINT_STATE, JOINT_STATE, ODOMETRY, Decoder, Messages
 from ..engine.model.coordinates import independent_joint_indices
 from ..engine.model.model import Model, RootJoint
 from ..states.joint_states import abbreviate_names, base_kind
@@ -20,6 +20,9 @@ from .formats.sources import find_robot_description, open_source, read_span
 from .formats.spans import DECODABLE, Source
 from .options import ReadOptions, Robot
 from .plan import Part, divide_part, whole_part
+
+JOINT_STATE_TOPICS = {"joint_states": JOINT_STATE, "dynamic_joint_states": DYNAMIC_JOINT_STATE}
+"""Types of the topics of joint states by the last part of their name, the preferred one first."""
 
 _MAX_SEARCHED_SPANS = 100  # spans; topics without messages before are not found
 
@@ -59,6 +62,9 @@ def select_part(source: Source, options: ReadOptions) -> Part:
         whole_part(source),
         model=model,
         topics=topics,
+        unread_topics=tuple(
+            name for name in _readable_topics(source, DYNAMIC_JOINT_STATE) if name not in topics
+        ),
         odometry=odometry,
         staleness=float(options.staleness),
         base=base,
@@ -103,19 +109,22 @@ def _load_description(source: Source, root_joint: RootJoint) -> Model | None:
 
 
 def _select_joint_topics(source: Source, topics: str | Iterable[str] | None) -> tuple[str, ...]:
-    """Return the requested topics of joint states, or all with the usual name."""
-    available = _readable_topics(source, JOINT_STATE)
+    """Return the requested topics of joint states, or all with the preferred name."""
+    available = _readable_topics(source, *JOINT_STATE_TOPICS.values())
     if topics is not None:
         requested = [topics] if isinstance(topics, str) else list(topics)
         return _require_topics(source, "topics", requested, available)
-    names = [name for name in available if name.rpartition("/")[2] == "joint_states"]
-    if not names:
-        alternatives = f"; it has {abbreviate_names(available)}: pass topics=" if available else ""
-        raise ValueError(
-            f"{source.name}: no readable topic named joint_states of "
-            f"{JOINT_STATE}{alternatives}{_unreadable_topics_text(source)}"
-        )
-    return tuple(names)
+    for usual_name, kind in JOINT_STATE_TOPICS.items():
+        readable = _readable_topics(source, kind)
+        names = [name for name in readable if name.rpartition("/")[2] == usual_name]
+        if names:
+            return tuple(names)
+    alternatives = f"; it has {abbreviate_names(available)}: pass topics=" if available else ""
+    raise ValueError(
+        f"{source.name}: no readable topic named joint_states of {JOINT_STATE}, or "
+        f"dynamic_joint_states of {DYNAMIC_JOINT_STATE}"
+        f"{alternatives}{_unreadable_topics_text(source)}"
+    )
 
 
 def _select_odometry(source: Source, topic: str | None) -> tuple[str, ...]:
@@ -135,13 +144,13 @@ def _select_odometry(source: Source, topic: str | None) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _readable_topics(source: Source, kind: str) -> list[str]:
-    """Return the topics of a type that can be decoded."""
+def _readable_topics(source: Source, *kinds: str) -> list[str]:
+    """Return the topics of some types that can be decoded."""
     return list(
         dict.fromkeys(
             topic.name
             for topic in source.topics
-            if topic.type == kind and topic.encoding in DECODABLE
+            if topic.type in kinds and topic.encoding in DECODABLE
         )
     )
 
@@ -151,7 +160,7 @@ def _unreadable_topics_text(source: Source) -> str:
     names = [
         f"{topic.name} ({topic.encoding})"
         for topic in source.topics
-        if topic.type == JOINT_STATE and topic.encoding not in DECODABLE
+        if topic.type in JOINT_STATE_TOPICS.values() and topic.encoding not in DECODABLE
     ]
     return f"; encodings that cannot be read: {abbreviate_names(names)}" if names else ""
 

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..drives import load_drives
+from ..drives.efforts import effort_conflicts
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.model import RootJoint
@@ -217,6 +218,9 @@ class Loader:
         """Read a part; compute its torques if the functions for them are compiled."""
         model = self._recording.model
         part = read_part(self._recording.parts[number])
+        conflicts = effort_conflicts(model, part.effort_interfaces)
+        for joint in conflicts:
+            part.states.tau[:, model.velocity_names.index(joint)] = np.nan
         states = part.states_in_interval
         self.gaps |= find_gaps(states.log_time)
         torques = {"effort": states.tau}
@@ -239,7 +243,8 @@ class Loader:
                     if model.nv
                     else np.zeros((len(states.log_time), 0))
                 )
-        return LoadedPart(states.log_time, states.q, states.v, torques, part.warnings)
+        warnings = (*part.warnings, *conflicts.values())
+        return LoadedPart(states.log_time, states.q, states.v, torques, warnings)
 
 
 def find_gaps(log_time: NDArray[np.int64]) -> set[tuple[int, int]]:

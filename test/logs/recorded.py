@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,18 +17,23 @@ from mcap.writer import Writer as McapWriter
 from rosbags.rosbag1 import Writer as Bag1Writer
 from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin
 from rosbags.rosbag2 import Writer as Bag2Writer
-from rosbags.typesys import Stores, get_typestore
+from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
 import dyn_ros
 
-JOINT_STATE, ODOMETRY, STRING = (
+JOINT_STATE, ODOMETRY, STRING, DYNAMIC_JOINT_STATE, INTERFACE_VALUE = (
     "sensor_msgs/msg/JointState",
     "nav_msgs/msg/Odometry",
     "std_msgs/msg/String",
+    "control_msgs/msg/DynamicJointState",
+    "control_msgs/msg/InterfaceValue",
 )
 START = 1_700_000_000_000_000_000  # ns
 ROS2 = get_typestore(Stores.ROS2_JAZZY)
 ROS1 = get_typestore(Stores.ROS1_NOETIC)
+for name in (INTERFACE_VALUE, DYNAMIC_JOINT_STATE):
+    file = Path(__file__).parents[1] / f"{name}.msg"
+    ROS2.register(get_types_from_msg(file.read_text(), name))
 
 
 class JointState(NamedTuple):
@@ -38,6 +43,14 @@ class JointState(NamedTuple):
     position: Sequence[float] = ()
     velocity: Sequence[float] = ()
     effort: Sequence[float] = ()
+    stamp: int = 0  # ns
+    frame: str = ""
+
+
+class InterfaceState(NamedTuple):
+    """Fields of a control_msgs/DynamicJointState: values by interface, by entry."""
+
+    entries: Mapping[str, Mapping[str, float]]
     stamp: int = 0  # ns
     frame: str = ""
 
@@ -52,22 +65,28 @@ class Odometry(NamedTuple):
     child: str = "base_link"
 
 
+Message = JointState | InterfaceState | Odometry | str
+
+
 class Sent(NamedTuple):
     """A message of a recording; a text is a std_msgs/String."""
 
     topic: str
     log_time: int  # ns
-    message: JointState | Odometry | str
+    message: Message
 
 
-def ros_type(message: JointState | Odometry | str) -> str:
+def ros_type(message: Message) -> str:
     """Return the name of the type of a message in ROS 2."""
-    return {JointState: JOINT_STATE, Odometry: ODOMETRY, str: STRING}[type(message)]
+    return {
+        JointState: JOINT_STATE,
+        InterfaceState: DYNAMIC_JOINT_STATE,
+        Odometry: ODOMETRY,
+        str: STRING,
+    }[type(message)]
 
 
-def serialized(
-    message: JointState | Odometry | str, *, ros1: bool = False, little: bool = True
-) -> bytes:
+def serialized(message: Message, *, ros1: bool = False, little: bool = True) -> bytes:
     """Serialize a message with rosbags, for ROS 2 (CDR) or ROS 1."""
     store, kind = (ROS1 if ros1 else ROS2), ros_type(message)
     fields = _make_message(message, store, ros1)
@@ -76,7 +95,7 @@ def serialized(
     return bytes(store.serialize_cdr(fields, kind, little_endian=little))
 
 
-def _make_message(message: JointState | Odometry | str, store: Any, ros1: bool) -> Any:
+def _make_message(message: Message, store: Any, ros1: bool) -> Any:
     types = store.types
     if isinstance(message, str):
         return types[STRING](data=message)
@@ -93,6 +112,18 @@ def _make_message(message: JointState | Odometry | str, store: Any, ros1: bool) 
                 name: np.array(getattr(message, name), float)
                 for name in ("position", "velocity", "effort")
             },
+        )
+
+    if isinstance(message, InterfaceState):
+        return types[DYNAMIC_JOINT_STATE](
+            header=header,
+            joint_names=list(message.entries),
+            interface_values=[
+                types[INTERFACE_VALUE](
+                    interface_names=list(entry), values=np.array(list(entry.values()), float)
+                )
+                for entry in message.entries.values()
+            ],
         )
 
     def numbers(kind: str, values: Sequence[float]) -> Any:

@@ -11,7 +11,15 @@ pytest.importorskip("viser", reason="no viser: pip install viser")
 pytest.importorskip("mcap", reason="no mcap: run `make test`")
 pytest.importorskip("rosbags", reason="no rosbags: run `make test`")
 
-from logs.recorded import START, JointState, Odometry, Sent, synthetic_mcap, write_mcap
+from logs.recorded import (
+    START,
+    InterfaceState,
+    JointState,
+    Odometry,
+    Sent,
+    synthetic_mcap,
+    write_mcap,
+)
 from logs.states import moving
 
 import dyn_ros
@@ -316,6 +324,18 @@ def test_drives_of_a_recording(play, tmp_path):
     np.testing.assert_allclose(player.latest()["effort"], states.tau[k], atol=1e-9)
 
 
+def load_first_part(path):
+    """Return the first part of a recording of the arm."""
+    loader = replay.Loader(open_recording(path, ARM.read_text()))
+    loader.request([0])
+    end = time.monotonic() + LIMIT
+    while loader.get(0) is None:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    loader.close()
+    return loader.get(0)
+
+
 def test_a_joint_that_is_never_reported(tmp_path):
     path = write_mcap(
         tmp_path / "some.mcap",
@@ -324,16 +344,25 @@ def test_a_joint_that_is_never_reported(tmp_path):
             for k in range(0, 10**9, 10**7)
         ],
     )
-    player = Player.__new__(Player)
-    player.recording = open_recording(path, ARM.read_text())
-    loader = replay.Loader(player.recording)
-    loader.request([0])
-    end = time.monotonic() + LIMIT
-    while loader.get(0) is None:
-        assert time.monotonic() < end
-        time.sleep(0.01)
-    loader.close()
-    assert any("elbow_pitch" in problem for problem in loader.get(0).problems)
+    assert any("elbow_pitch" in problem for problem in load_first_part(path).problems)
+
+
+def test_currents_without_a_gain_are_unknown_and_named(tmp_path):
+    entries = {name: {"position": 0.1, "current": 2.0} for name in NAMES}
+    entries[NAMES[0]] = {"position": 0.1, "torque": 2.0}
+    path = write_mcap(
+        tmp_path / "currents.mcap",
+        [
+            Sent("/dynamic_joint_states", START + k, InterfaceState(entries, START + k))
+            for k in range(0, 10**9, 10**7)
+        ],
+    )
+    part = load_first_part(path)
+    assert (part.torques["effort"][:, 0] == 2.0).all()
+    assert np.isnan(part.torques["effort"][:, 1:]).all()
+    assert [problem.partition(",")[0] for problem in part.problems] == [
+        f"joint '{name}': its effort is the interface current" for name in NAMES[1:]
+    ]
 
 
 @pytest.mark.parametrize(

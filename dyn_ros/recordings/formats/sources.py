@@ -12,7 +12,7 @@ from os import PathLike
 from os.path import realpath
 from pathlib import Path
 
-from ...cdr.decode import CDR, JOINT_STATE, ODOMETRY, ROS1, Decoder, Messages
+from ...cdr.decode import CDR, KINDS, ROS1, Decoder, Messages
 from . import ROSBAG2_SUFFIXES, SUFFIXES, SUFFIXES_BY_MODULE, recording_suffix
 from .spans import DECODABLE, STRING_TYPE, Format, Source, Span, Topic, merge_topics
 
@@ -195,7 +195,7 @@ def _describe_damage(damage: str, topics: tuple[Topic, ...]) -> str:
         f"the encoding {topic.encoding!r} of {topic.name} cannot be decoded, expected "
         f"{CDR!r} or {ROS1!r}"
         for topic in topics
-        if topic.type in (JOINT_STATE, ODOMETRY) and topic.encoding not in DECODABLE
+        if topic.encoding not in DECODABLE and any(topic.type == kind for kind, _ in KINDS)
     ]
     return "; ".join(filter(None, (damage, *undecodable)))
 
