@@ -40,10 +40,12 @@ FORCE = np.array([3.0, -4.0, 12.0])
 class Robot:
     """Publishes states of an arm that a controller holds still or moves, and forces act on."""
 
+    topic, kind = "joint_states", JointState
+
     def __init__(self, client, node, model, seconds=100.0):
         self.client, self.node, self.model = client, node, model
         self.data = dyn_ros.Data(model)
-        self.publisher = client.publisher(JointState, node.topic("joint_states"))
+        self.publisher = client.publisher(self.kind, node.topic(self.topic))
         self.time = seconds
         self.names = [name for name, nv in zip(model.joint_names, model.nvs) if nv == 1]
 

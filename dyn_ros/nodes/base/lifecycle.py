@@ -17,12 +17,12 @@ from rclpy.lifecycle import LifecycleNode, TransitionCallbackReturn
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.qos_overriding_options import QoSOverridingOptions
-from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
 from dyn_ros.engine.model.urdf import read_description
 
 from ..messages import message_fields
+from ..messages.joint_state_topics import JOINT_STATES, JointStateTopic
 from .node_parameters import LIFECYCLE_SPECS, Parameters, Spec
 from .rclpy_internals import answer_invalid_transitions, state_label
 
@@ -195,6 +195,11 @@ class BaseNode(LifecycleNode):
         return self._active
 
     @property
+    def joint_state_topic(self) -> JointStateTopic:
+        """The topic of the joint states."""
+        return JOINT_STATES
+
+    @property
     def state_label(self) -> str:
         """The state of the lifecycle, such as "active"."""
         return state_label(self)
@@ -328,7 +333,7 @@ class BaseNode(LifecycleNode):
         self.destroy_subscription(self._subscriptions_of_topic.pop(topic))
 
     def _subscribe_to_robot(self) -> None:
-        """Subscribe to robot_description, to joint_states as bytes, and to odom."""
+        """Subscribe to robot_description, to joint states as bytes, and to odom."""
         self.subscribe(
             String,
             "robot_description",
@@ -336,7 +341,8 @@ class BaseNode(LifecycleNode):
             DESCRIPTION_QOS,
         )
         qos = QoSProfile(depth=self.state_queue_depth, reliability=ReliabilityPolicy.BEST_EFFORT)
-        self.subscribe(JointState, "joint_states", self.on_joint_states, qos, raw=True)
+        topic = self.joint_state_topic
+        self.subscribe(topic.load_class(), topic.name, self.on_joint_states, qos, raw=True)
         self.subscribe(Odometry, "odom", self.on_odometry, qos)
 
     def receive_description(self, text: str, subject: str) -> None:

@@ -209,6 +209,15 @@ SPECS = (
         rebuilds_robot=True,
     ),
     Spec(
+        "joint_state_source",
+        "joint_states",
+        "joint_states: that topic. dynamic_joint_states: the topic of control_msgs/"
+        "DynamicJointState, whose interfaces state the units of efforts.",
+        choices=("joint_states", "dynamic_joint_states"),
+        read_only=True,
+        rebuilds_robot=True,
+    ),
+    Spec(
         "base_source",
         "odometry",
         "odometry: the topic odom. parameter: base_pose and base_twist.",

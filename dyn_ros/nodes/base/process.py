@@ -22,7 +22,7 @@ from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 
 import dyn_ros
 
-from ...states.kernel import COLLECT_MESSAGES
+from ...states.messages import ENTRIES_BY_TYPE
 from .lifecycle import BaseNode
 
 GRACE_PERIOD = 1.0  # s; after a signal, before the process is forced to exit
@@ -147,7 +147,9 @@ def load_kernels(
     compiled = precompile(names, batch=False, load=False)
     compiled += precompile(batch_names, load=False)
     compiled += precompile(
-        [name for name in names if name == "all_terms"], batch=False, more=(COLLECT_MESSAGES,)
+        [name for name in names if name == "all_terms"],
+        batch=False,
+        more=(ENTRIES_BY_TYPE[node.joint_state_topic.type_name],),
     )
     if compiled:
         node.get_logger().info(f"compiled in {time.monotonic() - started:.1f} s")

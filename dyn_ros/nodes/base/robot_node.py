@@ -12,7 +12,6 @@ from typing import Any, ClassVar, TypeAlias
 
 from nav_msgs.msg import Odometry
 from rclpy.lifecycle import TransitionCallbackReturn
-from sensor_msgs.msg import JointState
 from visualization_msgs.msg import MarkerArray
 
 from ...states.collector import NO_JOINTS
@@ -20,6 +19,7 @@ from ...states.joint_states import MAX_NAME_LISTS, Reception, abbreviate_names
 from ...states.messages import MessageCollector
 from ...states.rules import USABLE, usability
 from ..messages import message_fields
+from ..messages.joint_state_topics import JOINT_STATE_TOPICS, JointStateTopic
 from ..messages.serialized_messages import deserialize
 from ..robot import RobotContext, SettingError, State
 from ..robot.context import UnknownPosition
@@ -120,6 +120,11 @@ class RobotNode(BaseNode):
     def all_specs(cls) -> list[Spec]:
         """Return the parameters of the robot, of this class and of its markers."""
         return [*SPECS, *cls.specs, *MarkerOutput.marker_parameters(cls.markers)]
+
+    @functools.cached_property
+    def joint_state_topic(self) -> JointStateTopic:
+        """The topic of the joint states that the parameters specify."""
+        return JOINT_STATE_TOPICS[self.robot_owner.parameters.values["joint_state_source"]]
 
     @property
     def robot(self) -> RobotContext | None:
@@ -240,9 +245,9 @@ class RobotNode(BaseNode):
     def _decode_positions(self) -> dict[str, float]:
         """Return the latest received position of each joint [rad, m], by name."""
         positions = dict(self._earlier_positions)
+        topic = self.joint_state_topic
         for data in self._latest_joint_states.values():
-            message = deserialize(data, JointState)
-            for name, position in zip(message.name, message.position):
+            for name, position in topic.positions(deserialize(data, topic.load_class())):
                 if usability(position) == USABLE:
                     positions[name] = position
         return positions
@@ -276,6 +281,7 @@ class RobotNode(BaseNode):
             lambda reason: self.report.log("stamps", reason),
             self.payloads,
             self._collect_positions(),
+            self.joint_state_topic.type_name,
         )
         if self._robot and robot.collector.needs_odometry:
             robot.odometry_frame = self._robot.odometry_frame
@@ -306,7 +312,7 @@ class RobotNode(BaseNode):
     @functools.cached_property
     def _collector_without_robot(self) -> MessageCollector:
         """A collector that checks messages while there is no robot."""
-        return MessageCollector(NO_JOINTS)
+        return MessageCollector(NO_JOINTS, message_type=self.joint_state_topic.type_name)
 
     def required_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the topics that the parameters require, see `InputTopics.listen`."""
@@ -335,14 +341,9 @@ class RobotNode(BaseNode):
         collector = robot.collector if robot else self._collector_without_robot
         reception = collector.receive(data, lambda: self.get_clock().now().nanoseconds)
         if reception is Reception.UNREAD:
-            message = deserialize(data, JointState)
-            reception = collector.receive_joint_states(
-                message.name,
-                message.position,
-                message.velocity,
-                message.effort,
-                self.message_stamp(message),
-            )
+            topic = self.joint_state_topic
+            message = deserialize(data, topic.load_class())
+            reception = topic.collect(collector, message, self.message_stamp(message))
         name_list = collector.name_list[0]
         # the usual case, without further calls: the same names as in the last message
         if name_list == self._latest_name_list and not self._awaited_joints:
@@ -403,12 +404,12 @@ class RobotNode(BaseNode):
         owner, collector = self.robot_owner, robot.collector
         is_silent = time.perf_counter() - owner._last_received > SILENCE_DURATION
         if is_silent and set(missing) & set(collector.names):
-            topic = owner.resolve_topic_name("joint_states")
+            topic = owner.resolve_topic_name(owner.joint_state_topic.name)
             yield f"no message on {topic} in the last second"
         elif nan := sorted(set(collector.nan_positions()) & set(missing)):
             yield (
-                f"joint_states has NaN for {abbreviate_names(nan)}: publish the position, or "
-                "list it in locked_joints"
+                f"{owner.joint_state_topic.name} has NaN for {abbreviate_names(nan)}: publish the "
+                "position, or list it in locked_joints"
             )
         if collector.unknown:
             yield f"not in the model: {abbreviate_names(collector.unknown)}"
@@ -441,7 +442,9 @@ class RobotNode(BaseNode):
         age = float("inf")
         if robot and robot.collector.stamp > 0:
             age = (self.get_clock().now().nanoseconds - robot.collector.stamp) * 1e-9
-        received = {"joint_states received [Hz]": f"{count.messages / seconds:.1f}"}
+        received = {
+            f"{owner.joint_state_topic.name} received [Hz]": f"{count.messages / seconds:.1f}"
+        }
         self.report.publish(
             "; ".join(filter(None, faults)),
             self.parameters.faults,

@@ -14,6 +14,7 @@ import numpy as np
 
 import dyn_ros
 from dyn_ros import Data, Model
+from dyn_ros.drives.efforts import effort_conflicts
 from dyn_ros.drives.file import missing_gains
 from dyn_ros.engine.algorithms.dynamics.friction import add_compensated_gravity
 from dyn_ros.engine.kernel.names import join_names, unknown_name
@@ -21,6 +22,7 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.composite_bodies import Body
 from dyn_ros.engine.model.coordinates import independent_joint_indices
 
+from ...cdr.decode import JOINT_STATE
 from ...states.joint_states import (
     Rejected,
     State,
@@ -104,8 +106,8 @@ class RobotContext:
     the collected state is discarded. `payloads` has the arguments of `Model.set_payload` by name,
     and is passed from context to context; `rejected_payloads` has an error message for each that is
     not applied. `positions` are the latest positions of joints by name. `locked_positions` are the
-    positions of joints that are locked at their latest position. A parameter that does not fit
-    raises a `SettingError`.
+    positions of joints that are locked at their latest position. `message_type` is the type of
+    joint states, as for `MessageCollector`. A parameter that does not fit raises a `SettingError`.
 
     Outputs have the frame_id `frame_id`, or `world_frame` if they are expressed in the world;
     `odometry_frame` is the frame_id of the latest odometry. `vector[rows]` selects the entries of
@@ -121,6 +123,7 @@ class RobotContext:
         notify: Callable[[str], None] | None = None,
         payloads: dict[str, tuple] | None = None,
         positions: Mapping[str, float] | None = None,
+        message_type: str = JOINT_STATE,
     ) -> None:
         root_joint = values["root_joint"]
         self.description = description
@@ -150,13 +153,17 @@ class RobotContext:
         if values["base_source"] == "parameter":
             base = (values["base_pose"], values["base_twist"])
         with parameter_errors("base_pose, base_twist"):
-            self.collector = MessageCollector(self.model, values["staleness"], base, notify)
+            self.collector = MessageCollector(
+                self.model, values["staleness"], base, notify, message_type
+            )
         self.root_link = self.model.tree.root_link
         self.frame_id = values["frame_id"] or self.root_link
         self.has_moving_base = root_joint != "fixed"
         self.odometry_frame = ""
         self._world_frame = values["world_frame"]
         self.received = -math.inf
+        self._checked_interface_count = 0
+        self._effort_conflicts: Mapping[str, str] = {}
         self._cached_state: State | None = None
         self._cache: dict[str, Any] = {}  # results for `_cached_state`
         self._base: Body | None = None  # None after a change of payloads
@@ -186,14 +193,23 @@ class RobotContext:
     def joint_torque(self, state: State) -> Array | None:
         """Return the joint torques, (nv,), that the efforts of a state mean; None if unknown.
 
-        They are converted as the parameter drives declares. Raises `Rejected` if a gain is missing.
+        They are converted as the parameter drives declares. Raises `Rejected` if a gain is missing,
+        or if efforts have another unit.
         """
         if state.effort is None:
             return None
-        for problem in self.missing_gains.values():
+        for problem in (*self.effort_conflicts().values(), *self.missing_gains.values()):
             raise Rejected(problem)
         torque = self.model.drives.to_torque(state.effort)
         return add_compensated_gravity(self.model, self.data, state.q, torque)
+
+    def effort_conflicts(self) -> Mapping[str, str]:
+        """Return a message for each joint whose efforts have another unit than drives declare."""
+        interfaces = self.collector.effort_interfaces
+        if len(interfaces) != self._checked_interface_count:
+            self._checked_interface_count = len(interfaces)
+            self._effort_conflicts = effort_conflicts(self.model, interfaces)
+        return self._effort_conflicts
 
     def compute_once(self, state: State, name: str, compute: Callable[[], Result]) -> Result:
         """Return `compute()`, called once for each state; `name` is the key of its result."""

@@ -132,6 +132,8 @@ class Observation(RobotObserver):
         """Return the reason why a state cannot be used, or an empty string."""
         if state.v is None:
             return "unknown velocity of " + abbreviate_names(state.unknown)
+        for conflict in self.robot.effort_conflicts().values():
+            return conflict
         if tau is None:
             missing = self.robot.collector.missing_effort()
             return "unknown effort of " + abbreviate_names(missing) if missing else "no effort yet"
