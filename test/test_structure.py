@@ -14,6 +14,7 @@ ORDER = (
     "engine/kernel",
     "engine/spatial",
     "engine/model/urdf",
+    "engine/model/mjcf",
     "engine/model",
     "engine/call",
     "engine/algorithms/kinematics",

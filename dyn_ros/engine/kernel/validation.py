@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Validation of arguments: numbers, arrays of one shape, and arrays with the shapes of a model.
+"""Validation of arguments: numbers, choices, arrays of one shape or with the shapes of a model.
 
 Errors name the argument, the expected and the actual value.
 """
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ..machine_code.declare import JIT
 from .fields import MAX_CONSTRAINTS, Axis
 from .lie import UNIT_TOLERANCE
+from .names import join_names
 from .types import Array
 
 _FLOAT64 = np.dtype(np.float64)  # compiled code compares identities; unpickled ones differ
@@ -55,6 +56,12 @@ def require_bool(name: str, value: Any) -> bool:
     except (TypeError, ValueError):
         pass
     raise TypeError(f"{name}: expected True or False, got {value!r:.80}")
+
+
+def require_choice(name: str, value: object, choices: tuple[Any, ...]) -> None:
+    """Raise a ValueError if a value is not among the choices."""
+    if value not in choices:
+        raise ValueError(f"{name} is {value!r}; expected one of {join_names(choices, write=repr)}")
 
 
 # --- arrays of one shape

@@ -15,6 +15,8 @@ from . import assembly, submodels
 from .configuration import ConfigurationSpace
 from .frames import ReferenceFrame
 from .inertia import Payload
+from .mjcf import MjModel, gravity_of, load_model, read_tree
+from .mujoco_coordinates import assign_dof_constants
 from .physical_constants import PhysicalConstants
 from .urdf import Tree, read_description, read_urdf
 from .wrenches import external_forces
@@ -31,15 +33,17 @@ ConnectingJoint: TypeAlias = (
 
 
 class Model(ConfigurationSpace, PhysicalConstants):
-    """A robot with its joints, frames and inertias, created by ``from_urdf`` or ``from_urdf_file``.
+    """A robot with its joints, frames and inertias, from a URDF or MJCF.
+
+    ``from_urdf``, ``from_urdf_file`` and ``from_mujoco`` create it.
 
     ``append`` attaches another robot to it, and ``with_frame`` adds a frame.
     Every method raises a ValueError for an invalid argument, which states the expected and the
     actual value, and lists the valid names for an unknown one; for other types a TypeError.
 
     Joints and frames exclude the universe and are in the order of Pinocchio: depth first,
-    children by joint name. Fixed joints are lumped into the joint that moves them; their
-    frames are kept.
+    children by joint name, or from MJCF in its order. Fixed joints are lumped into the joint that
+    moves them; their frames are kept.
 
     Attributes
     ----------
@@ -142,6 +146,62 @@ class Model(ConfigurationSpace, PhysicalConstants):
         The other parameters are as in ``from_urdf``.
         """
         return cls.from_urdf(read_description(path), root_joint, gravity, mimic, strict)
+
+    @classmethod
+    def from_mujoco(
+        cls,
+        mjcf: str | PathLike[str] | MjModel,
+        mimic: MimicJoints = "project",
+        strict: bool = False,
+    ) -> Model:
+        """Read a robot from MJCF, or from a model of MuJoCo; requires the package mujoco.
+
+        Joints have MuJoCo's order, names and positions: ``qpos`` differs from q only in the order
+        of quaternions, and ``qvel`` from v in the axes of free joints, see ``mujoco_to_state``.
+        Links are the bodies; named sites are frames. A body with several joints, or whose joint is
+        not at its origin, has massless links between. If the world contains only one free body,
+        its joint is the root joint; otherwise the world is the root link.
+
+        Gravity, armature, damping, friction and limits are read, with those of actuators on a
+        joint. What a model has no place for, such as tendons and springs, is ignored with a
+        warning. Contacts and the signals of actuators are no part of a robot's dynamics.
+
+        Parameters
+        ----------
+        mjcf : str, path or mujoco.MjModel
+            The text of an MJCF, the path of its file, or a compiled model, which is not changed.
+            MuJoCo finds meshes only next to a file.
+        mimic : "project" or "ignore"
+            A joint in a linear equality with another one follows it exactly, as a mimic joint, or
+            is independent.
+        strict : bool
+            Raise an error instead of adding a warning.
+
+        Raises
+        ------
+        ImportError
+            The package mujoco is not installed: ``pip install "dyn_ros[mujoco]"``.
+        UrdfError
+            MuJoCo rejects the description; a ValueError with its reason.
+
+        Examples
+        --------
+        >>> pendulum = dyn_ros.Model.from_mujoco('''
+        ... <mujoco>
+        ...   <worldbody>
+        ...     <body name="arm">
+        ...       <joint name="pivot" axis="0 1 0" damping="0.1" armature="0.02"/>
+        ...       <geom type="capsule" fromto="0 0 0 0 0 -1" size="0.05"/>
+        ...     </body>
+        ...   </worldbody>
+        ... </mujoco>''')
+        >>> pendulum.velocity_names, pendulum.damping, pendulum.armature
+        (('pivot',), array([0.1]), array([0.02]))
+        """
+        source = load_model(mjcf)
+        model = cls(read_tree(source, mimic, strict), gravity_of(source))
+        assign_dof_constants(model, source)
+        return model
 
     @property
     def urdf_robot(self) -> Robot | None:

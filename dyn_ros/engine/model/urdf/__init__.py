@@ -15,9 +15,9 @@ usable values are reported in `Tree.warnings`, or rejected with ``strict=True``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ...kernel.names import join_names
+from ...kernel.validation import require_choice
 from .lumping import link_inertia, lump_inertias, rotational_fault, rotational_of, warn_massless
 from .moving_joints import ROOT_JOINT_NAME, make_joint, traverse_tree
 from .text import (
@@ -90,8 +90,8 @@ def read_urdf(
     Ry(pitch) Rx(roll); the default axis is x; lower and upper limits default to 0. A planar joint
     moves in the x-y plane of its frame, as in Pinocchio and MoveIt; its axis is ignored.
     """
-    _check_choice("root_joint", root_joint, (None, "floating", "planar"))
-    _check_choice("mimic", mimic, ("project", "ignore"))
+    require_choice("root_joint", root_joint, (None, "floating", "planar"))
+    require_choice("mimic", mimic, ("project", "ignore"))
     warnings: list[str] = []
     is_robot = isinstance(xml, record_types()["robot"])
     root = to_element(xml) if is_robot else parse_elements(xml)
@@ -104,14 +104,6 @@ def read_urdf(
     if strict and warnings:
         raise UrdfError("rejected because of strict=True: " + "; ".join(warnings))
     return tree
-
-
-def _check_choice(argument: str, value: object, choices: tuple[Any, ...]) -> None:
-    """Raise a ValueError if a value is not among the choices."""
-    if value not in choices:
-        raise ValueError(
-            f"{argument} is {value!r}; expected one of {join_names(choices, write=repr)}"
-        )
 
 
 def _make_tree(

@@ -139,13 +139,18 @@ def _resolve_rule(
     for follower in reversed(chain.values()):
         factor = follower.mimic.multiplier
         multiplier, offset = factor * multiplier, factor * offset + follower.mimic.offset
-        for attribute, value in (("multiplier", multiplier), ("offset", offset)):
-            if abs(value) > MAX_MIMIC_RATIO:
-                raise UrdfError(
-                    f'joint "{follower.name}" follows joint "{driver}" with the {attribute} '
-                    f"{value:g}; at most {MAX_MIMIC_RATIO:g} is supported"
-                )
+        check_mimic_ratio(follower.name, driver, multiplier, offset)
         rules[follower.name] = (driver, multiplier, offset)
+
+
+def check_mimic_ratio(follower: str, driver: str, multiplier: float, offset: float) -> None:
+    """Raise a UrdfError if a rule of a mimic joint has a number that is too large."""
+    for attribute, value in (("multiplier", multiplier), ("offset", offset)):
+        if abs(value) > MAX_MIMIC_RATIO:
+            raise UrdfError(
+                f'joint "{follower}" follows joint "{driver}" with the {attribute} '
+                f"{value:g}; at most {MAX_MIMIC_RATIO:g} is supported"
+            )
 
 
 def _find_master(joint: urdf.Joint, joints: Mapping[str, urdf.Joint]) -> urdf.Joint:
