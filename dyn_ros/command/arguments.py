@@ -61,6 +61,7 @@ _OPTION_OF_PYTHON = {
     r"; set model\.\w+, which has a number for each of its velocities": "",
     r"--columns(,| or) columns=": "--columns",
     r"--no-velocity, velocity=False": "--no-velocity",
+    r"\bset root_joint to (\w+)": r"pass --root-joint \1",
     r"\bstrict=True": "--strict",
 }
 """Advice for Python in messages, as regular expressions, and what the command says instead."""

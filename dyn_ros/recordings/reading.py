@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model, RootJoint
 from ..engine.model.moments import Moment
-from ..states.joint_states import STALENESS, States
+from ..states.joint_states import STALENESS, States, base_kind
 from .formats.sources import open_source
 from .options import ReadOptions, Robot
 from .part import ByteProgress, read_part
@@ -147,6 +147,8 @@ def read_table(
         if count > 1
         for name in model.velocity_names[start : start + count]
     }
+    if not all(source.has_signal("position", name) for name in model.position_names):
+        base_kind(model)  # raises an error for a moving base within the description
     position = source.find_columns("position", model.position_names)
     rates = source.find_columns("velocity", model.velocity_names) if velocity else []
     effort = source.find_columns("effort", model.velocity_names, multiple_coordinates)

@@ -685,6 +685,7 @@ def test_commands_advise_no_python(capsys, tmp_path, command, xml):
         ("pass base=, its constant pose and twist", "pass --root-joint fixed"),
         ("the topics both report it; pass topics= with", "pass --topic with"),
         ("rejected because of strict=True: a", "because of --strict: a"),
+        ("remove it, and set root_joint to planar", "and pass --root-joint planar"),
         ('lock it, which locks both, or read the description with mimic="ignore"', "locks both"),
     ],
 )

@@ -23,7 +23,7 @@ from dyn_ros.recordings.formats.spans import Span
 from dyn_ros.recordings.options import ReadOptions
 from dyn_ros.recordings.part import read_in_log_time_order, read_part
 from dyn_ros.recordings.plan import WARM_UP, divide_part, whole_part
-from dyn_ros.recordings.reading import read
+from dyn_ros.recordings.reading import read, read_table
 from dyn_ros.recordings.recording import rate_mask
 from dyn_ros.recordings.selection import select_part
 from dyn_ros.states.joint_states import Reception, Rejected
@@ -244,6 +244,48 @@ def test_a_moving_base_from_odometry(tmp_path, root_joint):
     with pytest.raises(ValueError, match="several odometries, /odom, /slam/odometry"):
         read(several, model)
     assert_same_states(read(several, model, odometry="/odom"), node_states(model, messages))
+
+
+WORLD_AND_BASE = """<robot name="walker"><link name="world"/>
+  <joint name="free" type="{}"><parent link="world"/><child link="base"/></joint>
+  <link name="base"/>
+  <joint name="hip" type="continuous"><parent link="base"/><child link="leg"/></joint>
+  <link name="leg"><inertial><mass value="1"/>
+    <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+</robot>"""
+
+
+@pytest.mark.parametrize("kind", ["floating", "planar"])
+@pytest.mark.parametrize("table", [False, True])
+def test_a_moving_base_within_the_description_is_refused_as_by_nodes(tmp_path, kind, table):
+    model = dyn_ros.Model.from_urdf(WORLD_AND_BASE.format(kind))
+    source = recorded.write_mcap(tmp_path / "a.mcap", motion(["hip"], 30))
+    if table:
+        source = tmp_path / "a.csv"
+        source.write_text("time,position.hip,effort.hip\n0,0,0\n0.1,0,0\n")
+    with pytest.raises(
+        ValueError,
+        match=f"joint 'free' is {kind}, and no joint state reports its position; remove it and "
+        rf"what is above it \(world\), and set root_joint to {kind}",
+    ):
+        read(source, model)
+
+
+def test_samples_may_have_the_columns_of_a_moving_base_within_the_description():
+    model = dyn_ros.Model.from_urdf(WORLD_AND_BASE.format("planar"))
+    table = {f"position.{name}": [k, k] for k, name in enumerate(model.position_names)}
+    table |= {"time": [0.0, 0.1], "effort.hip": [0.0, 0.0]}
+    np.testing.assert_array_equal(read_table(model, table).q, [[0.0, 1.0, 2.0, 3.0]] * 2)
+    del table["position.free/x"]
+    with pytest.raises(ValueError, match="joint 'free' is planar.* set root_joint to planar"):
+        read_table(model, table)
+
+
+def test_a_spherical_joint_is_refused(tmp_path, arm):
+    model = arm.append(arm, "tool", joint="spherical", name="ball", prefix="second/")
+    path = recorded.write_mcap(tmp_path / "a.mcap", motion(model.joint_names, 30))
+    with pytest.raises(ValueError, match="joint 'ball' is spherical and not the base, and no mess"):
+        read(path, model)
 
 
 def test_an_interval(tmp_path, arm):

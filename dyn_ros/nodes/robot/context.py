@@ -27,7 +27,7 @@ from ...states.joint_states import (
     Rejected,
     State,
     abbreviate_names,
-    describe_loose_joint,
+    base_kind,
     joint_rows,
 )
 from ...states.messages import MessageCollector
@@ -134,7 +134,7 @@ class RobotContext:
             mimic=values["mimic"],
             strict=values["strict"],
         )
-        _reject_moving_base_of_description(self.model, root_joint)
+        base_kind(self.model)  # raises an error for a moving base within the description
         self.missing_gains: dict[str, str] = {}
         if path := values.get("drives"):  # joints are locked below: the file may name them
             with parameter_errors("drives"):
@@ -333,27 +333,6 @@ class RobotContext:
         values = np.zeros(self.model.nv)
         values[self.rows] = armature
         self.model.armature = values
-
-
-def _reject_moving_base_of_description(model: Model, root_joint: str) -> None:
-    """Raise a ValueError if a joint of the description is floating or planar.
-
-    If such a joint alone joins the robot to its root link, it is the base, and the message has the
-    remedy: nodes require that the root link is the base, whose odometry they receive.
-    """
-    joints = model.tree.joints
-    first = 0 if root_joint == "fixed" else 1
-    for joint in joints[first:]:
-        if joint.kind not in ("floating", "planar"):
-            continue
-        if joint.parent != first - 1 or [other.parent for other in joints].count(joint.parent) > 1:
-            raise ValueError(describe_loose_joint(joint))
-        links = [link.name for link in model.tree.links if link.parent == joint.parent]
-        raise ValueError(
-            f"joint '{joint.name}' is {joint.kind}, and no joint state reports its position; "
-            f"remove it and what is above it ({abbreviate_names(links)}), and set root_joint to "
-            f"{joint.kind}"
-        )
 
 
 def _parse_position(name: str, text: str) -> float:
