@@ -641,6 +641,20 @@ def test_what_is_wrong_with_xacro_is_named(capsys, made, monkeypatch, old, new, 
     assert all(word in error for word in words)
 
 
+def test_lines_are_those_that_the_xacro_command_prints(capsys, made):
+    made.with_name("arm.xacro").write_text(MACRO.replace('izz="0.2"', ""))
+    error = output(capsys, "info", made, code=2).err
+    place = re.search(r"\(line (\d+) of the URDF that xacro wrote from (.*)\)$", error)
+    assert place and place[2] == str(made)
+    printed = subprocess.run(
+        [sys.executable, "-c", "import xacro; xacro.main()", made],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert printed.splitlines()[int(place[1]) - 1].strip().startswith("<inertia ")
+
+
 def test_a_file_that_only_defines_macros_is_named(capsys, made):
     error = output(capsys, "info", made.with_name("arm.xacro"), code=2).err
     assert "arm.xacro: defines the macro arm, but does not call it; use the file that" in error
@@ -665,6 +679,7 @@ def test_leftovers_of_xacro_in_a_urdf_are_named(capsys, tmp_path):
         ("check", FOLLOWER.replace("<mimic/>", '<mimic joint="nobody"/>')),
         ("info", FOLLOWER.replace("<mimic/>", "").replace('"continuous"', '"planar"')),
         ("info", "no XML"),
+        ("info", "<mujoco/>"),
     ],
 )
 def test_commands_advise_no_python(capsys, tmp_path, command, xml):
@@ -672,7 +687,9 @@ def test_commands_advise_no_python(capsys, tmp_path, command, xml):
     urdf.write_text(xml)
     cli.main([command, str(urdf)])
     text = " ".join("".join(capsys.readouterr()).split())
-    assert any(word in text for word in ("correct or remove", "is ignored", "expected URDF text"))
+    assert any(
+        word in text for word in ("correct or remove", "is ignored", "expected URDF", "expected <r")
+    )
     assert not any(word in text for word in ("mimic=", "model.", "Model.", "strict="))
 
 
