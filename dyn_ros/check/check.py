@@ -140,6 +140,7 @@ def examine_urdf(
         if joint.name not in mimics:
             findings += _joint_findings(joint)
     findings += _planar_joint_findings(robot)
+    findings += _base_findings(tree)
     unseen = [*extents.unseen, *_unchecked_shapes(elements.values(), extents)]
     return Examination(findings, unseen, links, extents, _negligible_links(links, extents))
 
@@ -286,6 +287,19 @@ def _planar_joint_findings(robot: Any) -> Iterator[Finding]:
                 {},
                 {},
             )
+
+
+def _base_findings(tree: Tree) -> Iterator[Finding]:
+    """Yield a finding about a joint whose position neither nodes nor recordings can know."""
+    if (unreported := urdf.find_unreported_joint(tree)) is not None:
+        yield Finding(
+            f'joint "{unreported.joint}"',
+            unreported.reason,
+            unreported.remedy,
+            "unreported-joint",
+            {},
+            {},
+        )
 
 
 def _joint_findings(joint: Joint) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..engine.kernel.names import join_names
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model
-from ..engine.model.urdf import ONE_DOF
+from ..engine.model.urdf import ONE_DOF, find_unreported_joint, has_root_joint
 
 NO_STAMP = -(1 << 62)  # [ns]; nothing has been received yet
 STALENESS = 0.5  # s; default of the largest difference between the stamps within one state
@@ -61,33 +61,13 @@ def joint_rows(model: Model, joints: Iterable[str]) -> tuple[list[int], list[int
 def base_kind(model: Model) -> str | None:
     """Return "floating", "planar", or None for a fixed base.
 
-    Raise a ValueError for another joint with several coordinates, since no message reports its
-    state. If a floating or planar one alone joins the robot to its root link, it is the base, and
-    the message has the remedy: the base must be the root link, whose odometry is received.
+    Raise a ValueError for another joint with several coordinates, see `find_unreported_joint`.
     """
-    joints = model.tree.joints
-    has_root_joint = model.tree.frames[0].kind == "joint"
-    first = 1 if has_root_joint else 0
-    for joint in joints[first:]:
-        if joint.kind in ONE_DOF:
-            continue
-        is_connection = (
-            joint.kind != "spherical"
-            and joint.parent == first - 1
-            and [other.parent for other in joints].count(joint.parent) == 1
-        )
-        if not is_connection:
-            raise ValueError(
-                f"joint '{joint.name}' is {joint.kind} and not the base, and no message reports "
-                "its state; make it fixed, or remove it"
-            )
-        links = [link.name for link in model.tree.links if link.parent == joint.parent]
-        raise ValueError(
-            f"joint '{joint.name}' is {joint.kind}, and no joint state reports its position; "
-            f"remove it and what is above it ({abbreviate_names(links)}), and set root_joint to "
-            f"{joint.kind}"
-        )
-    return joints[0].kind if has_root_joint and joints[0].kind not in ONE_DOF else None
+    unreported = find_unreported_joint(model.tree)
+    if unreported is not None:
+        raise ValueError(f"joint '{unreported.joint}' {unreported.reason}; {unreported.remedy}")
+    root = model.tree.joints[0] if has_root_joint(model.tree) else None
+    return root.kind if root is not None and root.kind not in ONE_DOF else None
 
 
 class State(NamedTuple):

@@ -302,9 +302,17 @@ def test_coarse_collision_shapes_are_no_advice_for_the_center_of_mass():
 
 def test_a_planar_joint_without_an_axis():
     planar = robot(kind="planar").replace('<axis xyz="0 0 1"/>', "")
-    (finding,) = check_urdf(planar)
+    finding, _ = check_urdf(planar)
     assert finding.kind == "planar-axis" and '<axis xyz="0 0 1"/>' in finding.advice
-    assert check_urdf(robot(kind="planar")) == []
+    assert [finding.kind for finding in check_urdf(robot(kind="planar"))] == ["unreported-joint"]
+
+
+@pytest.mark.parametrize("kind", ["floating", "planar"])
+def test_a_moving_base_within_the_description(kind):
+    (finding,) = check_urdf(robot(kind=kind))
+    assert finding.kind == "unreported-joint" and finding.where == 'joint "j"'
+    assert finding.what == f"is {kind}, and no joint state reports its position"
+    assert finding.advice == f"remove it and what is above it (base), and set root_joint to {kind}"
 
 
 def test_a_mimic_joint_needs_no_limits():

@@ -30,7 +30,7 @@ from .text import (
     place_of,
     read_description,
 )
-from .topology import check_one_tree, mimic_rules
+from .topology import check_one_tree, find_unreported_joint, has_root_joint, mimic_rules
 from .tree import MAX_URDF_NUMBER, MOVING, ONE_DOF, SUPPORTED, Frame, Joint, Mimic, Tree
 from .values import (
     parse_numbers,
@@ -59,6 +59,8 @@ __all__ = [
     "UrdfError",
     "child",
     "children",
+    "find_unreported_joint",
+    "has_root_joint",
     "parse_elements",
     "parse_numbers",
     "placement",

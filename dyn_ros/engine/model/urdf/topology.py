@@ -1,14 +1,15 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Topology of links and joints, which form one tree; mimic joints and their drivers."""
+"""Topology of links and joints, which form one tree; mimic joints and their drivers; the base."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ...kernel.names import join_names
 from .text import UrdfError, quoted
-from .tree import MAX_MIMIC_RATIO, ONE_DOF, Mimic
+from .tree import MAX_MIMIC_RATIO, ONE_DOF, Mimic, Tree
 
 if TYPE_CHECKING:
     from urdf_parser_py import urdf
@@ -175,3 +176,49 @@ def _find_master(joint: urdf.Joint, joints: Mapping[str, urdf.Joint]) -> urdf.Jo
             f"only {quoted(ONE_DOF)} joints can be mimicked"
         )
     return master
+
+
+# --- the base
+
+
+class UnreportedJoint(NamedTuple):
+    """A joint whose position no message reports, for what reason, and the remedy."""
+
+    joint: str
+    reason: str
+    remedy: str
+
+
+def has_root_joint(tree: Tree) -> bool:
+    """Return True if a moving joint connects the root link to the world."""
+    return tree.frames[0].kind == "joint"
+
+
+def find_unreported_joint(tree: Tree) -> UnreportedJoint | None:
+    """Return the first joint with several coordinates that is no root joint, or None.
+
+    If a floating or planar joint alone joins the robot to its root link, it is the base, which must
+    be the root link: its odometry is what messages report.
+    """
+    first = 1 if has_root_joint(tree) else 0
+    for joint in tree.joints[first:]:
+        if joint.kind in ONE_DOF:
+            continue
+        is_connection = (
+            joint.kind != "spherical"
+            and joint.parent == first - 1
+            and [other.parent for other in tree.joints].count(joint.parent) == 1
+        )
+        if not is_connection:
+            return UnreportedJoint(
+                joint.name,
+                f"is {joint.kind} and not the base, and no message reports its state",
+                "make it fixed, or remove it",
+            )
+        links = join_names((link.name for link in tree.links if link.parent == joint.parent), 20)
+        return UnreportedJoint(
+            joint.name,
+            f"is {joint.kind}, and no joint state reports its position",
+            f"remove it and what is above it ({links}), and set root_joint to {joint.kind}",
+        )
+    return None
