@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from urllib.parse import unquote, urlsplit
@@ -31,6 +31,7 @@ Progress: TypeAlias = Callable[[int, int, str], None]
 _MIN_SOLID_FRACTION = 0.05  # volume relative to the hull; a closed mesh with less is no solid
 _COLLADA_HEADER_SIZE = 100_000  # bytes; the up axis is specified in these
 _TO_Z_UP = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.0, 1.0, 0.0]])
+_FOLDERS_SETTING = "the parameter mesh_paths (--mesh-path of dyn_ros view)"
 
 
 class MeshError(ValueError):
@@ -54,7 +55,12 @@ def find_mesh(uri: str, folders: Folders = ()) -> Path:
         ]
         advice = (
             f"source the workspace with the package '{parts.netloc}', or add the folder "
-            "that contains it to the parameter mesh_paths"
+            f"that contains it to {_FOLDERS_SETTING}"
+        )
+    elif parts.scheme == "file" and parts.netloc not in ("", "localhost"):
+        raise MeshError(
+            f"mesh '{uri}': expected an absolute path after file://; for a relative one, write "
+            f"'{parts.netloc}{path}' alone, or package://PACKAGE/{parts.netloc}{path}"
         )
     elif parts.scheme in ("file", ""):
         candidates = (
@@ -63,8 +69,8 @@ def find_mesh(uri: str, folders: Folders = ()) -> Path:
         advice = "check the path"
         if not path.startswith("/"):
             advice = (
-                "a relative path is searched in the parameter mesh_paths: add the folder that it "
-                f"is relative to, or write package://PACKAGE/{path}"
+                f"a relative path is searched in {_FOLDERS_SETTING}: add the folder that it is "
+                f"relative to, or write package://PACKAGE/{path}"
             )
     else:
         raise MeshError(f"mesh '{uri}': expected package://, file:// or a path")
@@ -120,14 +126,15 @@ def measure_meshes(
     """
     uris = list(dict.fromkeys(uris))
     measured: dict[str, tuple[Array, Solid] | None] = dict.fromkeys(uris)
-    y_up, missing, failures, missing_library = [], [], [], ""
+    missing: dict[str, str] = {}
+    y_up, failures, missing_library = [], [], ""
     for n, uri in enumerate(uris):
         if progress is not None:
             progress(n, len(uris), uri.rpartition("/")[2])
         try:
             path = find_mesh(uri, folders)
-        except MeshError:
-            missing.append(uri)
+        except MeshError as error:
+            missing[uri] = str(error)
             continue
         try:
             measured[uri] = measure_mesh(path)
@@ -144,19 +151,24 @@ def measure_meshes(
 
 
 def _unseen_lines(
-    missing_library: str, missing: Sequence[str], failures: Sequence[str]
+    missing_library: str, missing: Mapping[str, str], failures: Sequence[str]
 ) -> list[str]:
-    """Return lines for a library that is not installed, URIs without a file, and failures."""
+    """Return lines for a library that is not installed, URIs without a file, and failures.
+
+    ``missing`` has the error of each URI.
+    """
     lines = []
     if missing_library:
         lines.append(
             f"meshes are not examined, because {missing_library} is not installed; "
             'pip install "dyn_ros[check]"'
         )
+    packages = [uri for uri in missing if uri.startswith("package://")]
     relative = [uri for uri in missing if "://" not in uri and not uri.startswith("/")]
+    others = [uri for uri in missing if uri not in (*packages, *relative)]
     for uris, remedy in (
         (
-            [uri for uri in missing if uri not in relative],
+            packages,
             "source the workspace that contains the package, or pass the folder that contains it "
             "with --mesh-path",
         ),
@@ -168,6 +180,8 @@ def _unseen_lines(
     ):
         if uris:
             lines.append(f"meshes are not found ({len(uris)}), such as '{uris[0]}'; {remedy}")
+    if others:
+        lines.append(f"meshes are not found ({len(others)}): {missing[others[0]]}")
     return lines + [
         f"a mesh cannot be read and is not examined: {' '.join(failure.split())}"
         for failure in failures

@@ -498,6 +498,15 @@ def test_moments_that_are_rounding_errors(shape):
     assert finding.kind == "not-physical"
 
 
+def test_meshes_of_other_uris_are_not_sought_in_packages():
+    shape = '<visual><geometry><mesh filename="http://example.com/arm.stl"/></geometry></visual>'
+    line, _ = examine_urdf(robot(shape=shape)).unseen
+    assert line == (
+        "meshes are not found (1): mesh 'http://example.com/arm.stl': expected package://, "
+        "file:// or a path"
+    )
+
+
 def test_beside_a_mesh_simple_shapes_tell_no_size():
     mesh = '<visual><geometry><mesh filename="arm.stl"/></geometry></visual>'
     examined = examine_urdf(robot(shape=mesh + BOX, inertia=diagonal(2, 2, 2)))

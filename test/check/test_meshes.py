@@ -36,6 +36,10 @@ def test_a_mesh_of_a_file(mesh):
         MeshError, match="'a part.stl' not found; .* or write package://PACKAGE/a p"
     ):
         find_mesh("a part.stl")
+    with pytest.raises(
+        MeshError, match="'file://meshes/a.stl': expected an absolute .* write 'meshes/a.stl' alone"
+    ):
+        find_mesh("file://meshes/a.stl")
     with pytest.raises(MeshError, match="file:///no/such.stl"):
         find_mesh("file:///no/such.stl")
 
