@@ -98,6 +98,12 @@ HAND = """
 """
 
 
+@pytest.fixture(autouse=True)
+def folder_of_the_log(tmp_path, monkeypatch):
+    """MuJoCo writes its warnings to a file in the current folder."""
+    monkeypatch.chdir(tmp_path)
+
+
 class Pair:
     """A robot in dyn_ros and in MuJoCo, without constraints and passive forces."""
 
