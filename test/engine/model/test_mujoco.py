@@ -344,7 +344,7 @@ def test_uneven_effort_limits_are_reported():
 
 
 @pytest.mark.skipif(
-    not hasattr(mujoco.MjModel, "actuator_armature"), reason="actuators have none before MuJoCo 4"
+    not hasattr(mujoco.MjModel, "actuator_armature"), reason="actuators have none in this MuJoCo"
 )
 def test_armature_and_damping_of_actuators():
     motor = '<motor joint="pivot" gear="3" armature="0.2" damping="0.3"/>'
@@ -355,6 +355,18 @@ def test_armature_and_damping_of_actuators():
     np.testing.assert_allclose(model.armature, [0.1 + 9 * 0.2, 0.0])
     np.testing.assert_allclose(model.damping, [0.5 + 9 * 0.3, 0.0])
     compare_dynamics(Pair(source))
+
+
+@pytest.mark.skipif(
+    not hasattr(mujoco.MjModel, "dof_dampingpoly"), reason="damping is linear in this MuJoCo"
+)
+def test_nonlinear_damping_is_named():
+    model = dyn_ros.Model.from_mujoco(pendulum('damping="0.1 0.2"'))
+    np.testing.assert_array_equal(model.damping, [0.1, 0.0])
+    assert model.warnings == (
+        'the nonlinear part of the damping of joints "pivot" is ignored: set model.damping to 0, '
+        "subtract mjData.qfrc_damper from the torques of rnea, and add it to those of aba",
+    )
 
 
 def test_gravity_can_be_disabled():
@@ -385,14 +397,14 @@ def test_inactive_equalities_are_not_in_effect():
         (
             'stiffness="3"',
             "",
-            'springs of joints "pivot" are ignored: subtract their torques, mjData.qfrc_spring, '
-            "from those of rnea, and add them to those of aba",
+            'springs of joints "pivot" are ignored: subtract mjData.qfrc_spring from the torques '
+            "of rnea, and add it to those of aba",
         ),
         (
             "",
             '<option density="1.2" viscosity="0.1"/>',
-            "the fluid (density 1.2 kg/m3, viscosity 0.1 Pa s) is ignored: subtract their torques, "
-            "mjData.qfrc_fluid, from those of rnea, and add them to those of aba",
+            "the fluid (density 1.2 kg/m3, viscosity 0.1 Pa s) is ignored: subtract "
+            "mjData.qfrc_fluid from the torques of rnea, and add it to those of aba",
         ),
         (
             "",
@@ -440,8 +452,8 @@ def test_what_is_ignored_is_named(joint, outside, warning):
     [
         (
             '<body gravcomp="1" name="arm"><joint/>{geom}</body>',
-            'gravity compensation of bodies "arm" is ignored: subtract their torques, '
-            "mjData.qfrc_gravcomp, from those of rnea, and add them to those of aba",
+            'gravity compensation of bodies "arm" is ignored: subtract '
+            "mjData.qfrc_gravcomp from the torques of rnea, and add it to those of aba",
         ),
         (
             '<body name="arm"><joint type="ball" name="neck" range="0 40"/>{geom}</body>',
@@ -452,6 +464,11 @@ def test_what_is_ignored_is_named(joint, outside, warning):
             '<body name="hand" mocap="true">{geom}</body><body><joint/>{geom}</body>',
             'mocap bodies "hand" are fixed where the description places them; give them a free '
             "joint if they should move",
+        ),
+        (
+            '<body name="base"><joint/>{geom}</body><flexcomp name="cloth" type="grid" '
+            'count="3 3 1" spacing="0.1 0.1 0.1" mass="1" dim="2" radius="0.01"/>',
+            'flexes "cloth" are ignored; remove them, or expect other motions than those of MuJoCo',
         ),
         (
             '<body><joint type="free" name="root" frictionloss="1"/>{geom}</body>',

@@ -11,7 +11,7 @@ from ...kernel.types import Array
 from ...spatial.inertia import Inertia
 from ...spatial.se3 import SE3
 from ..urdf import Frame, rotational_fault
-from .names import ElementNames, unused_name
+from .names import ElementNames, given_name, unused_name
 from .source import KINDS, MjModel
 
 # enumeration mjtSameFrame: the inertial frame is the body's, or has its axes
@@ -116,7 +116,7 @@ class BodyTree:
         """Add the frames of the sites that have a name."""
         source, taken = self._source, {frame.name for frame in self.frames}
         for site in range(source.nsite):
-            name, body = source.site(site).name, source.site_bodyid[site]
+            name, body = given_name(source, "site", site), source.site_bodyid[site]
             if not name:
                 continue
             carrier, X = self._carriers[body]
@@ -147,7 +147,8 @@ def _is_free_robot(source: MjModel) -> bool:
         and source.njnt
         and KINDS[source.jnt_type[0]] == "floating"
         and not any(
-            source.site(site).name for site in np.flatnonzero(source.site_bodyid == 0).tolist()
+            given_name(source, "site", site)
+            for site in np.flatnonzero(source.site_bodyid == 0).tolist()
         )
     )
 

@@ -13,9 +13,8 @@ from .joint_limits import joint_actuators
 from .names import ElementNames, names_of
 from .source import JOINT_EQUALITY, KINDS, MjModel, active_equalities
 
-_TORQUE_REMEDY = (
-    "subtract their torques, mjData.{}, from those of rnea, and add them to those of aba"
-)
+_TORQUE_REMEDY = "subtract mjData.{} from the torques of rnea, and add it to those of aba"
+_DAMPER_REMEDY = f"set model.damping to 0, {_TORQUE_REMEDY.format('qfrc_damper')}"
 
 
 def ignored_elements(source: MjModel, names: ElementNames) -> Iterator[str]:
@@ -34,10 +33,7 @@ def _passive_forces(source: MjModel, names: ElementNames) -> Iterator[str]:
         yield f"springs of joints {joints} are ignored: {_TORQUE_REMEDY.format('qfrc_spring')}"
     if dofs := _nonzero(source, "dof_dampingpoly"):
         joints = quoted(names.joints[j] for j in np.unique(source.dof_jntid[dofs]).tolist())
-        yield (
-            f"the nonlinear part of the damping of joints {joints} is ignored: "
-            + _TORQUE_REMEDY.format("qfrc_damper")
-        )
+        yield (f"the nonlinear part of the damping of joints {joints} is ignored: {_DAMPER_REMEDY}")
     if bodies := _nonzero(source, "body_gravcomp"):
         yield (
             f"gravity compensation of bodies {quoted(names.bodies[i] for i in bodies)} is "
@@ -89,14 +85,13 @@ def _actuator_properties(source: MjModel) -> Iterator[str]:
         ]:
             yield (
                 f"the {attribute} of actuators "
-                f"{quoted(names_of('actuator', source.actuator, elsewhere))} is ignored, because "
+                f"{quoted(names_of(source, 'actuator', elsewhere))} is ignored, because "
                 f"they move no hinge or slide joint; set model.{attribute} instead"
             )
     if nonlinear := _nonzero(source, "actuator_dampingpoly"):
         yield (
             "the nonlinear part of the damping of actuators "
-            f"{quoted(names_of('actuator', source.actuator, nonlinear))} is ignored: "
-            + _TORQUE_REMEDY.format("qfrc_damper")
+            f"{quoted(names_of(source, 'actuator', nonlinear))} is ignored: " + _DAMPER_REMEDY
         )
 
 
@@ -105,7 +100,7 @@ def _constraints(source: MjModel) -> Iterator[str]:
     indices = [i for i in active_equalities(source) if source.eq_type[i] != JOINT_EQUALITY]
     if indices:
         yield (
-            f"equality constraints {quoted(names_of('equality', source.equality, indices))} are "
+            f"equality constraints {quoted(names_of(source, 'equality', indices))} are "
             "ignored, because they connect bodies or tendons; pass their forces as f_ext"
         )
 
@@ -114,7 +109,7 @@ def _mechanisms(source: MjModel, names: ElementNames) -> Iterator[str]:
     """Yield warnings about tendons, deformable bodies, plugins and mocap bodies."""
     if source.ntendon:
         yield (
-            f"tendons {quoted(names_of('tendon', source.tendon, range(source.ntendon)))} are "
+            f"tendons {quoted(names_of(source, 'tendon', range(source.ntendon)))} are "
             "ignored, with their inertia, springs, damping, friction, limits and actuators; the "
             "torques are those of the joints"
         )
@@ -124,7 +119,7 @@ def _mechanisms(source: MjModel, names: ElementNames) -> Iterator[str]:
     ):
         if count:
             yield (
-                f"{plural} {quoted(names_of(kind, getattr(source, kind), range(count)))} are "
+                f"{plural} {quoted(names_of(source, kind, range(count)))} are "
                 "ignored; remove them, or expect other motions than those of MuJoCo"
             )
     if (mocap := np.flatnonzero(source.body_mocapid >= 0)).size:

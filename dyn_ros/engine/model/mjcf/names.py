@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Container, Iterable
+from typing import NamedTuple
 
 from .source import MjModel
 
@@ -21,18 +21,25 @@ class ElementNames(NamedTuple):
     def of(cls, source: MjModel) -> ElementNames:
         """Return the names of an mjModel."""
         model = source.names.split(b"\0", 1)[0].decode()
-        bodies = names_of("body", source.body, range(source.nbody))
-        return cls(model, bodies, names_of("joint", source.joint, range(source.njnt)))
+        bodies = names_of(source, "body", range(source.nbody))
+        return cls(model, bodies, names_of(source, "joint", range(source.njnt)))
 
 
-def names_of(kind: str, element: Callable[[int], Any], ids: Iterable[int]) -> tuple[str, ...]:
+def names_of(source: MjModel, kind: str, ids: Iterable[int]) -> tuple[str, ...]:
     """Return the names of elements; one without a name is called by its kind and number.
 
-    ``element`` returns the element of a number, such as ``source.body``.
+    ``kind`` is in mjtObj, such as "body".
     """
-    given = {i: element(i).name for i in ids}
-    taken = set(given.values())
-    return tuple(name or unused_name(f"{kind}_{i}", taken) for i, name in given.items())
+    names = {i: given_name(source, kind, i) for i in ids}
+    taken = set(names.values())
+    return tuple(name or unused_name(f"{kind}_{i}", taken) for i, name in names.items())
+
+
+def given_name(source: MjModel, kind: str, index: int) -> str:
+    """Return the name of an element in the description, or an empty string."""
+    import mujoco
+
+    return mujoco.mj_id2name(source, getattr(mujoco.mjtObj, f"mjOBJ_{kind.upper()}"), index) or ""
 
 
 def unused_name(name: str, taken: Container[str]) -> str:

@@ -57,7 +57,7 @@ def load_model(mjcf: object) -> MjModel:
         return mujoco.MjModel.from_xml_path(os.fspath(mjcf))
     except ValueError as error:
         text = " ".join(str(error).split())
-        if is_text and "opening file" in text:
+        if is_text and "file" in text.lower():
             text += "; to read files next to the MJCF, pass the path of its file"
         raise UrdfError(f"MuJoCo rejects the description: {text}") from None
 
