@@ -35,6 +35,8 @@ from .samples import Samples
 _WATER_DENSITY = 1000.0  # kg/m3; a sphere of water replaces what the samples do not determine
 _MIN_NEGATIVE_INTERVALS = 3.0  # half widths of the interval; a mass further below 0 is rejected
 _NOTICEABLE_MASS = 0.01  # relative to the robot's mass; samples must determine at least this mass
+_PRIOR_FREEDOM = 4.0  # holds that the prior deviation of a motor's torque at rest counts as
+_MIN_HOLDS = 2  # poses of a motor; fewer do not show its friction at rest
 _TYPICAL_SIZES = np.repeat([1.0, 0.1, 0.01], [1, 3, 6])  # SI units, for 1 kg and lengths of 0.1 m
 # positions of Ixx ... Izz among the ten numbers
 _MOMENT_INDICES = np.array([[4, 5, 7], [5, 6, 8], [7, 8, 9]])
@@ -58,7 +60,8 @@ class PayloadEstimate:
         Standard deviations of m, m cx, m cy, m cz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz about the frame's
         origin, as the samples determine them [kg, kg m, kg m2]; infinite if they do not.
     lower, upper : (10,) ndarray
-        95 % confidence intervals of the same ten parameters.
+        95 % confidence intervals of the same ten parameters. They include noise, errors that last,
+        and friction at rest, but not errors of the gains.
     com_lower, com_upper : (3,) ndarray
         95 % confidence intervals of the center of mass [m]; infinite where it is not determined,
         or the mass may be zero.
@@ -109,24 +112,32 @@ def identify_payload(
     different directions of gravity in the frame, determine mass and center of mass; the inertia
     requires rotations with acceleration. The result is physical.
 
+    At rest, the friction of a joint holds a torque between its two signs, which is constant while
+    the joint rests. A pose is therefore one equation for each joint, whose error is as large as the
+    friction of the model, or as the differences between poses show. Joints that move are used while
+    they do.
+
     Parameters
     ----------
     model : Model
         The robot without the payload; best after ``identify``.
     samples : Samples
-        A recording with the payload. At rest, friction makes the torque of a joint uncertain:
-        include motions between the poses, or approach each of them from both directions.
+        A recording with the payload: a slow motion of all joints in both directions, or poses.
+        A single pose requires that the friction of the model is known, or ``is_link_side`` of its
+        drives.
     frame : str or int
         Name or index of the frame in which the result is expressed, and whose link carries the
         payload.
     offset : (nv,) array_like, optional
         Constant torques to subtract, in addition to ``model.drives.offset`` [N m, N].
     noise : (nv,) array_like, optional
-        Standard deviation of the measured torques [N m, N]. Estimated by default.
+        Standard deviation of the measured torques, at rest of their mean in a pose, including
+        friction [N m, N]. Estimated by default.
     friction : bool, optional
         Also estimate changes of Coulomb, viscous and load friction and of the offset since the
         model was identified, as they happen from day to day. True: of all joints that move; None,
-        the default: of joints that move in both directions; False: of none.
+        the default: of joints that move in both directions, or whose friction the model does not
+        have; False: of none, and a joint without friction in the model has none.
 
     Raises
     ------
@@ -160,17 +171,17 @@ def identify_payload(
     index = _frame_index(model, frame)
     name = model.frame_names[index]
     direction = friction_directions(model.drives, samples)
+    changes = possible_friction_changes(model, samples, direction, friction)
+    direction[changes.holds >= 0] = 0.0
     W, y = _payload_equations(model, samples, direction, index, offset)
-    friction_changes, is_used = possible_friction_changes(
-        model, samples.v, samples.tau, samples.weight, direction, friction
-    )
-    W[~is_used] = y[~is_used] = 0.0
+    equations = _merge_holds(W, y, samples.weight, changes)
+    W, y = equations.W, equations.y
     sigma = None if noise is None else one_each("noise", noise, model.nv)
     if sigma is not None and not (sigma > 0.0).all():
         raise ValueError(
             f"noise: expected positive numbers, got {sigma.min():g}; pass None to estimate it"
         )
-    fit = _fit_payload(W, y, friction_changes, sigma)
+    fit = _fit_payload(equations, sigma)
     value, (deviation, half_width) = fit.value, _standard_deviations(fit, np.eye(10))
     mass = max(abs(value[0]), MIN_MASS)
     is_determined = fit.is_determined & (
@@ -215,8 +226,10 @@ def identify_payload(
         determined=tuple(
             number for number, is_known in zip(BODY_PARAMETERS, is_determined) if is_known
         ),
-        before=np.sqrt((y**2).sum(axis=0) / friction_changes.counts),
-        after=np.sqrt((fit.project(y - W @ body) ** 2).sum(axis=0) / friction_changes.counts),
+        before=np.sqrt((y**2).sum(axis=0) / np.maximum(equations.counts, 1.0)),
+        after=np.sqrt(
+            (fit.project(y - W @ body) ** 2).sum(axis=0) / np.maximum(equations.counts, 1.0)
+        ),
     )
 
 
@@ -231,6 +244,14 @@ def _unit_contradiction(model: Model, samples: Samples) -> str:
 def _undetermined_reason(model: Model, name: str, fit: _PayloadFit, half_width: float) -> str:
     """Return why the mass on a frame is not determined, and a remedy."""
     weight = np.linalg.norm(fit.PW[..., 0], axis=0) / fit.sigma
+    stuck = np.flatnonzero(fit.equations.counts == 0.0)
+    if len(stuck):
+        names = ", ".join(model.velocity_names[k] for k in stuck)
+        return (
+            f"the friction of {names} at rest is unknown, and one pose does not show it; record a "
+            "slow motion of all joints in both directions, or several poses, or add the friction "
+            "to the description or the drives ('side: link' if sensors are behind the gears)"
+        )
     if not fit.is_determined[0]:
         reason = (
             "its weight and its center have the same effect on all torques"
@@ -331,8 +352,49 @@ def _payload_equations(
                 - drives.rotor_torque(block.a)
             )
         )
-    weight = np.sqrt(samples.weight)[:, None]
-    return np.concatenate(W) * weight[..., None], np.concatenate(y) * weight
+    return np.concatenate(W), np.concatenate(y)
+
+
+class _Equations(NamedTuple):
+    """Equations of a payload: torques of samples in motion, and mean torques of holds."""
+
+    W: Array  # (B, nv, 10) columns of the payload; zeros in rows that do not count
+    y: Array  # (B, nv) torques [N m, N]
+    counts: Array  # (nv,) number of the rows that count; 0: none, as friction is unknown
+    variance: Array  # (nv,) expected variance of mean torques in holds; infinite if it is unknown
+    changes: FrictionChanges
+
+    @property
+    def rests(self) -> np.ndarray:
+        """Indices of the motors that count only at rest."""
+        return np.flatnonzero((self.changes.holds >= 0).any(axis=0))
+
+
+def _merge_holds(W: Array, y: Array, weight: Array, changes: FrictionChanges) -> _Equations:
+    """Return equations in which each hold has one row, with its mean torque.
+
+    Motors whose friction is unknown do not count if they rest in one pose only.
+    """
+    root = np.sqrt(weight)[:, None] * changes.is_used
+    equations = _Equations(
+        W * root[..., None], y * root, (root**2).sum(axis=0), np.zeros(y.shape[1]), changes
+    )
+    for k in equations.rests.tolist():
+        rows = np.flatnonzero(changes.holds[:, k] >= 0)
+        firsts = np.flatnonzero(np.diff(changes.holds[rows, k], prepend=-1))
+        is_known = np.isfinite(changes.stiction[k])
+        count = len(firsts) if is_known or len(firsts) >= _MIN_HOLDS else 0
+        sizes = np.diff(np.append(firsts, len(rows)))
+        means = np.add.reduceat(y[rows, k], firsts) / sizes
+        noise = y[rows, k] - np.repeat(means, sizes)
+        noise_variance = (noise**2).sum() * correlation_length(noise) / (sizes**2).sum()
+        equations.W[:, k] = equations.y[:, k] = 0.0
+        equations.counts[k] = count
+        equations.variance[k] = changes.stiction[k] ** 2 + noise_variance
+        if count:
+            equations.W[rows[firsts], k] = np.add.reduceat(W[rows, k], firsts) / sizes[:, None]
+            equations.y[rows[firsts], k] = means
+    return equations
 
 
 class _PayloadFit(NamedTuple):
@@ -343,46 +405,71 @@ class _PayloadFit(NamedTuple):
     g: Array  # (10,)
     F: Array  # (10, n), where F F' is the inverse of H
     is_determined: np.ndarray  # (10,) of bool
-    friction_changes: FrictionChanges
+    equations: _Equations
     inverses: list[Array]  # inverse normal equations of the changes of friction
     PW: Array  # (B, nv, 10) columns of the payload, without what changes of friction explain
     r: Array  # (B, nv) residuals [N m, N]
     sigma: Array  # (nv,) standard deviation of each motor's torque [N m, N]
+    freedom: Array  # (nv,) degrees of freedom of sigma of motors at rest
+    lengths: Array  # (nv,) samples for which errors of a motor last
 
     def project(self, y: Array) -> Array:
         """Return torques (B, nv) without what changes of friction explain."""
-        return remove_friction_changes(y, self.friction_changes, self.inverses)
+        return remove_friction_changes(y, self.equations.changes, self.inverses)
 
 
-def _fit_payload(
-    W: Array, y: Array, friction_changes: FrictionChanges, noise: Array | None
-) -> _PayloadFit:
+def _fit_payload(equations: _Equations, noise: Array | None) -> _PayloadFit:
     """Solve weighted least squares; the noise is estimated unless it is given.
 
     Correlated residuals count as fewer independent ones when changes of friction are weighted.
     """
+    W, y, counts, _, changes = equations
     min_noise = 1e-9 + 1e-6 * np.abs(y).max()
-    freedom = max(1.0 - 10.0 / y.size, 0.1)
+    counts = np.maximum(counts, 1.0)
+    freedom_ratio = max(1.0 - 10.0 / y.size, 0.1)
     sigma, lengths, r = np.ones(y.shape[1]), np.ones(y.shape[1]), y
+    freedom, leverage = np.full(y.shape[1], np.inf), np.zeros(y.shape[1])
     for n in range(MAX_ROUNDS):
         if noise is None:
-            sigma = np.maximum(
-                np.sqrt((r**2).sum(axis=0) / friction_changes.counts / freedom), min_noise
-            )
+            sigma = np.sqrt((r**2).sum(axis=0) / counts / freedom_ratio)
+            variance, freedom = _hold_variance(equations, r, leverage)
+            rests = equations.rests
+            sigma[rests] = np.sqrt(variance[rests])
+            sigma = np.maximum(sigma, min_noise)
             lengths = np.array([correlation_length(x) for x in r.T]) if n else lengths
+            lengths[rests] = 1.0
         else:
             sigma = noise
-        inverses = friction_changes.inverses(sigma**2 * lengths)
-        PW = remove_friction_changes(W, friction_changes, inverses)
+        inverses = changes.inverses(sigma**2 * lengths)
+        PW = remove_friction_changes(W, changes, inverses)
         H = np.einsum("bki,bkj,k->ij", W, PW, sigma**-2.0, optimize=True)
         g = np.einsum("bki,bk,k->i", PW, y, sigma**-2.0, optimize=True)
         F, d, is_determined = invert_scaled(H, _TYPICAL_SIZES)
         F = (F * np.sqrt(d))[:, d > 0.0]
         value = F @ (F.T @ g)
-        r = remove_friction_changes(y - W @ value, friction_changes, inverses)
+        r = remove_friction_changes(y - W @ value, changes, inverses)
         if noise is not None:
             break
-    return _PayloadFit(value, H, g, F, is_determined, friction_changes, inverses, PW, r, sigma)
+        leverage[rests] = [((PW[:, k] @ F) ** 2).sum() for k in rests.tolist()]
+        leverage /= sigma**2
+    return _PayloadFit(
+        value, H, g, F, is_determined, equations, inverses, PW, r, sigma, freedom, lengths
+    )
+
+
+def _hold_variance(equations: _Equations, r: Array, leverage: Array) -> tuple[Array, Array]:
+    """Return the variance of mean torques in holds, (nv,), and its degrees of freedom, (nv,).
+
+    Residuals r (B, nv) of few holds do not determine it: the prior, which counts as some holds, is
+    the largest friction of the model, or the variance of all motors whose friction is unknown.
+    ``leverage`` (nv,) is the number of parameters that each motor's torques determine.
+    """
+    squares, freedom = (r**2).sum(axis=0), np.maximum(equations.counts - leverage, 0.0)
+    is_unknown = np.isinf(equations.variance)
+    mean_variance = squares[is_unknown].sum() / max(freedom[is_unknown].sum(), 1e-3)
+    prior = np.where(is_unknown, mean_variance, equations.variance)
+    variance = (_PRIOR_FREEDOM * prior + squares) / (_PRIOR_FREEDOM + freedom)
+    return variance, np.where(is_unknown, _PRIOR_FREEDOM + freedom, np.inf)
 
 
 def _standard_deviations(fit: _PayloadFit, J: Array) -> tuple[Array, Array]:
@@ -392,34 +479,45 @@ def _standard_deviations(fit: _PayloadFit, J: Array) -> tuple[Array, Array]:
     samples of a joint. They count as independent if both joint and block differ (two-way
     clustering). The contribution of a block is the change of the result without it.
     """
-    F, Z, R = J @ fit.F, fit.PW @ fit.F / fit.sigma[:, None], fit.r / fit.sigma
-    edges = np.linspace(0, len(Z), min(len(Z), FOLDS) + 1).astype(int)
-    blocks = [(Z[i:j], R[i:j]) for i, j in itertools.pairwise(edges)]
-    scores = np.array(
-        [np.einsum("bki,bk->ki", z, residuals, optimize=True) for z, residuals in blocks]
-    )
-    H = np.array([np.einsum("bki,bkj->ij", z, z, optimize=True) for z, _ in blocks])
-    changes = leave_one_out_changes(scores.sum(axis=1)[None], H[None], F)[0]
-    cell_changes = scores @ F.T
-    block_count, joint_count = len(changes), Z.shape[1]
-    block_variance = (changes**2).sum(axis=0) * (1.0 - 1.0 / block_count)
-    joint_variance = (
-        (cell_changes.sum(axis=0) ** 2).sum(axis=0) * joint_count / max(joint_count - 1, 1)
-    )
-    joint_variance = np.maximum(joint_variance - (cell_changes**2).sum(axis=(0, 1)), 0.0)
-    variance = block_variance + joint_variance
+    equations, F = fit.equations, J @ fit.F
+    Z, R = fit.PW @ fit.F / fit.sigma[:, None], fit.r / fit.sigma
+    rests = equations.rests
+    white_variance = np.array([((z @ F.T) ** 2).sum(axis=0) for z in Z.swapaxes(0, 1)])
+    white_variance *= fit.lengths[:, None]
+    rest_variance = white_variance[rests]
+    moves = np.setdiff1d(np.arange(Z.shape[1]), rests)
+    rows = np.flatnonzero(equations.changes.is_used[:, moves].any(axis=1))
+    block_variance = joint_variance = np.zeros(len(J))
+    block_count, joint_count = 2, 2
+    if len(rows):
+        Z, R = Z[np.ix_(rows, moves)], R[np.ix_(rows, moves)]
+        edges = np.linspace(0, len(Z), min(len(Z), FOLDS) + 1).astype(int)
+        blocks = [(Z[i:j], R[i:j]) for i, j in itertools.pairwise(edges)]
+        scores = np.array(
+            [np.einsum("bki,bk->ki", z, residuals, optimize=True) for z, residuals in blocks]
+        )
+        H = np.array([np.einsum("bki,bkj->ij", z, z, optimize=True) for z, _ in blocks])
+        changes = leave_one_out_changes(scores.sum(axis=1)[None], H[None], F)[0]
+        cell_changes = scores @ F.T
+        block_count, joint_count = len(changes), Z.shape[1]
+        block_variance = (changes**2).sum(axis=0) * (1.0 - 1.0 / block_count)
+        joint_variance = (
+            (cell_changes.sum(axis=0) ** 2).sum(axis=0) * joint_count / max(joint_count - 1, 1)
+        )
+        joint_variance = np.maximum(joint_variance - (cell_changes**2).sum(axis=(0, 1)), 0.0)
+    variance = block_variance + joint_variance + rest_variance.sum(axis=0)
     freedom = variance**2 / np.maximum(  # Satterthwaite 1946
-        block_variance**2 / max(block_count - 1, 1) + joint_variance**2 / max(joint_count - 1, 1),
+        block_variance**2 / max(block_count - 1, 1)
+        + joint_variance**2 / max(joint_count - 1, 1)
+        + (rest_variance**2 / fit.freedom[rests, None]).sum(axis=0),
         1e-300,
     )
-    for k, (C, size) in enumerate(
-        zip(fit.friction_changes.columns, fit.friction_changes.deviations)
-    ):
+    for k, (C, size) in enumerate(zip(equations.changes.columns, equations.changes.deviations)):
         is_limited = np.isfinite(size)
         effect = fit.PW[:, k].T @ C[:, is_limited] * (size[is_limited] / fit.sigma[k] ** 2)
         variance += ((F @ (fit.F.T @ effect)) ** 2).sum(axis=1)
     # a few poses do not determine the scatter of residuals; noise alone is the minimum
-    deviation = np.sqrt(np.maximum(variance, (F**2).sum(axis=1)))
+    deviation = np.sqrt(np.maximum(variance, white_variance.sum(axis=0)))
     return deviation, stdtrit(np.maximum(freedom, 1.0), 0.975) * deviation
 
 

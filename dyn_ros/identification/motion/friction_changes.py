@@ -5,15 +5,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ...engine.algorithms.dynamics.friction import subtract_friction
+from ...engine.algorithms.dynamics.friction import max_motor_friction_at_rest, subtract_friction
 from ...engine.kernel.types import Array
 from ...engine.model import Model
 from ...engine.model.coordinates import has_single_coordinate
-from .numerics import ROUNDOFF
+from .numerics import MIN_TRAVEL, ROUNDOFF
+
+if TYPE_CHECKING:
+    from ..samples import Samples
 
 _REST_SPEED = 0.01  # rad/s or m/s; a joint that is never faster is at rest
 _MIN_SPEED_RATIO = 0.15  # relative to the largest velocity; friction of slower motors is uncertain
@@ -21,7 +24,7 @@ _OFFSET_DEVIATION = 0.05  # standard deviation of the offset, relative to Coulom
 
 
 class FrictionChanges(NamedTuple):
-    """Torques that changes of friction and offset may add to each motor, as linear terms.
+    """Torques that friction and its changes may add to each motor.
 
     Attributes
     ----------
@@ -29,13 +32,20 @@ class FrictionChanges(NamedTuple):
         For each motor, the torque of each change per factor; zeros in samples that do not count.
     deviations : list of (n,) ndarray
         For each motor, the standard deviations of the factors; infinite if they are unknown.
-    counts : (nv,) ndarray
-        Number of samples that count.
+    is_used : (B, nv) ndarray of bool
+        Torques that count.
+    holds : (B, nv) ndarray of int
+        Number of the hold to which a torque belongs, if the motor counts only at rest; -1 if not.
+        Friction is one unknown torque in each hold.
+    stiction : (nv,) ndarray
+        Largest friction at rest of motors with holds; infinite if it is unknown [N m, N].
     """
 
     columns: list[Array]
     deviations: list[Array]
-    counts: Array
+    is_used: np.ndarray
+    holds: np.ndarray
+    stiction: Array
 
     def inverses(self, variance: Array) -> list[Array]:
         """Return inverse normal equations of the factors, for variances (nv,) of the torques."""
@@ -46,37 +56,52 @@ class FrictionChanges(NamedTuple):
 
 
 def possible_friction_changes(
-    model: Model, v: Array, tau: Array, weight: Array, direction: Array, friction: bool | None
-) -> tuple[FrictionChanges, np.ndarray]:
-    """Return the possible changes of friction, and a mask (B, nv) of the torques that count.
+    model: Model, samples: Samples, direction: Array, friction: bool | None
+) -> FrictionChanges:
+    """Return the possible changes of friction, and which torques count.
 
-    Torques of slow motors that move do not, nor torques of motors with Coulomb friction that rest
-    while others move: what friction withstands at rest changes with the motion. ``direction``
-    (B, nv) is the direction of the motors' friction, ``friction`` as for ``identify_payload``.
+    Of a motor that moves, these are the torques while it does, unless it is slow. A motor that
+    never moves counts where all rest. While others move, what its friction withstands changes with
+    the motion; this counts only if it has no friction. ``direction`` (B, nv) is the direction of
+    the motors' friction, ``friction`` as for ``identify_payload``.
     """
-    drives, is_used, root = model.drives, np.ones(v.shape, bool), np.sqrt(weight)[:, None]
-    torque = drives.to_motors(subtract_friction(model, drives, v, "tau", tau, direction))
-    v = drives.motor_velocity(v)
-    moves = np.abs(v) > np.maximum(_REST_SPEED, _MIN_SPEED_RATIO * np.abs(v).max(axis=0))
+    drives, root = model.drives, np.sqrt(samples.weight)[:, None]
+    torque = drives.to_motors(
+        subtract_friction(model, drives, samples.v, "tau", samples.tau, direction)
+    )
+    v = drives.motor_velocity(samples.v)
+    speed = np.abs(v)
+    moves = speed > np.maximum(_REST_SPEED, _MIN_SPEED_RATIO * speed.max(axis=0))
+    rests = np.flatnonzero((speed <= _REST_SPEED).all(axis=1))
+    stiction = max_motor_friction_at_rest(model, torque).max(axis=0)
+    is_known = (stiction > 0.0) | drives.is_link_side | (friction is False)
     changes = FrictionChanges(
         [np.zeros((len(v), 0))] * model.nv,
         [np.zeros(0)] * model.nv,
-        np.full(model.nv, float(len(v))),
+        np.ones(v.shape, bool),
+        np.full(v.shape, -1),
+        np.where(is_known, stiction, np.inf),
     )
-    for k in np.flatnonzero(has_single_coordinate(model)).tolist() if friction is not False else ():
-        direction_counts = [
-            int((moves[:, k] & (sign * v[:, k] > 0.0)).sum()) for sign in (1.0, -1.0)
-        ]
-        if not any(direction_counts) and model.friction[k] > 0.0:
-            is_used[:, k] = ~moves.any(axis=1)
-        elif (any if friction else all)(direction_counts):
-            is_used[:, k] = moves[:, k]
+    for k in np.flatnonzero(has_single_coordinate(model)).tolist():
+        is_moved = [bool((moves[:, k] & (sign * v[:, k] > 0.0)).any()) for sign in (1.0, -1.0)]
+        if any(is_moved):
+            changes.is_used[:, k] = moves[:, k]
+        elif len(rests) or changes.stiction[k] > 0.0:
+            changes.is_used[:, k] = False
+            changes.is_used[rests, k] = True
+            changes.holds[rests, k] = _number_holds(model, samples.q[rests], k)
+        if friction is not False and (any if friction or not is_known[k] else all)(is_moved):
             columns, changes.deviations[k] = _motor_changes(
                 model, k, v[:, k], direction[:, k], torque[:, k]
             )
             changes.columns[k] = columns * moves[:, [k]] * root
-        changes.counts[k] = max(np.sum(is_used[:, k]), 1)
-    return changes, is_used
+    return changes
+
+
+def _number_holds(model: Model, q: Array, k: int) -> np.ndarray:
+    """Return numbers (B,) of the angles at which motor k rests, in poses q (B, nq)."""
+    steps = model.drives.motor_velocity(model.difference(q[:-1], q[1:]))[:, k]
+    return np.append(0, np.cumsum(np.abs(steps) > MIN_TRAVEL))
 
 
 def _motor_changes(

@@ -33,7 +33,7 @@ from .model_services import MAX_NAME_LENGTH
 from .state_recording import RecordedStates, Recorder, StateRecording, Task
 
 if TYPE_CHECKING:  # importing it takes long, and few requests need it
-    from dyn_ros import PayloadEstimate
+    from dyn_ros import PayloadEstimate, Samples
 
 BATCH_KERNELS = ("rnea", "joint_torque_regressor")
 SPECS = (
@@ -66,7 +66,7 @@ class Requests:
         self._node = node
         self.recording = StateRecording()
         # for ~/estimate_payload, since it was restarted
-        self._measurements: list[payload_weighing.PayloadMeasurement] = []
+        self._measurements: list[Samples] = []
         self._measured_frame: tuple[Any, str] = None, ""  # robot and frame of the measurements
         self._request_count = 0  # requests with measurements
         self._motion_recorder: Recorder | None = None  # records the motion between two requests
@@ -241,7 +241,7 @@ class Requests:
 
         def compute(
             recorded_states: RecordedStates,
-        ) -> tuple[list[payload_weighing.PayloadMeasurement], PayloadEstimate | ValueError, int]:
+        ) -> tuple[list[Samples], PayloadEstimate | ValueError, int]:
             _, _, q, v, tau, *_ = recorded_states.columns
             measured = [
                 *earlier,
@@ -251,7 +251,9 @@ class Requests:
             try:
                 return (
                     measured,
-                    payload_weighing.estimate_payload(model, measured, frame, offset),
+                    dyn_ros.identify_payload(
+                        model, dyn_ros.Samples.concatenate(measured), frame, offset=offset
+                    ),
                     len(recorded_states),
                 )
             except ValueError as error:  # the next request uses these measurements
@@ -282,7 +284,7 @@ class Requests:
 
     def _earlier_measurements(
         self, robot: RobotContext, frame: str, restart: bool
-    ) -> list[payload_weighing.PayloadMeasurement]:
+    ) -> list[Samples]:
         """Return the measurements of earlier requests with the same robot and frame."""
         if restart or self._measured_frame != (robot, frame):
             self.forget_measurements()

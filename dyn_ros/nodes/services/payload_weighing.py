@@ -4,14 +4,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 import dyn_ros
-from dyn_ros.engine.algorithms.dynamics.friction import max_friction_at_rest
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.drives import with_torque_efforts
 
@@ -22,53 +19,25 @@ if TYPE_CHECKING:  # importing it takes long, and few requests need it
 
 MAX_POSE_CHANGE = 1e-3  # rad, m; range of a coordinate at rest
 MAX_MEAN_SPEED = 0.01  # rad/s, m/s; mean velocity of a coordinate at rest
-MAX_MOTION_SAMPLES = 4000  # number of samples of a motion between two requests
+MAX_SAMPLES = 4000  # number of samples of a request at rest, or of a motion between two requests
 _MAX_MASS_INTERVAL = 0.2  # width relative to the mass; beyond it, the mass is called uncertain
-_SYSTEMATIC_ERROR = 1e-3  # relative error of a mean effort
 
 
-class PayloadMeasurement(NamedTuple):
-    """The measurement of one request for a payload, at rest or in motion."""
-
-    samples: Samples  # one sample with the mean values if the robot was at rest
-    variance: (
-        Array | None
-    )  # (nv,), N2 m2 or N2; variance of the mean efforts at rest; None: in motion
-
-
-def measure_payload(
-    model: dyn_ros.Model, time: Array, q: Array, v: Array, tau: Array
-) -> PayloadMeasurement:
-    """Return the measurement from N states: (N,), (N, nq), (N, nv), (N, nv)."""
+def measure_payload(model: dyn_ros.Model, time: Array, q: Array, v: Array, tau: Array) -> Samples:
+    """Return samples from N states, at rest or in motion: (N,), (N, nq), (N, nv), (N, nv)."""
     if (
         np.ptp(q, axis=0).max(initial=0.0) > MAX_POSE_CHANGE
         or abs(v.mean(axis=0)).max(initial=0.0) > MAX_MEAN_SPEED
     ):
-        return PayloadMeasurement(
-            dyn_ros.Samples.from_arrays(with_torque_efforts(model), time, q, tau, v), None
-        )
-    zero = np.zeros((1, model.nv))
-    sample = dyn_ros.Samples(
-        time[:1],
-        q[len(q) // 2 : len(q) // 2 + 1],
-        zero,
-        zero,
-        tau.mean(axis=0)[None],
-        np.ones(1),
-        np.zeros(1, np.int32),
+        return dyn_ros.Samples.from_arrays(with_torque_efforts(model), time, q, tau, v)
+    zero = np.zeros_like(v)
+    return _limit_count(
+        dyn_ros.Samples(time, q, zero, zero, tau, np.ones(len(time)), np.zeros(len(time), np.int32))
     )
-    # at rest, Coulomb friction is between its two signs
-    coulomb = max_friction_at_rest(model, tau.mean(axis=0))
-    variance = (
-        tau.var(axis=0) / len(tau) + coulomb**2 / 3.0 + (_SYSTEMATIC_ERROR * tau.mean(axis=0)) ** 2
-    )
-    return PayloadMeasurement(sample, variance)
 
 
-def measure_motion(
-    model: dyn_ros.Model, recorded_states: RecordedStates | None
-) -> list[PayloadMeasurement]:
-    """Return the measurement from a motion between two requests; none if it is too short."""
+def measure_motion(model: dyn_ros.Model, recorded_states: RecordedStates | None) -> list[Samples]:
+    """Return samples of a motion between two requests; an empty list if it is too short."""
     if not recorded_states:
         return []
     q, v, tau = recorded_states.columns
@@ -78,37 +47,12 @@ def measure_motion(
         )
     except ValueError:
         return []
-    return [
-        PayloadMeasurement(
-            samples.take(slice(None, None, 1 + len(samples) // MAX_MOTION_SAMPLES)), None
-        )
-    ]
+    return [_limit_count(samples)]
 
 
-def estimate_payload(
-    model: dyn_ros.Model, measurements: Sequence[PayloadMeasurement], frame: str, offset: Array
-) -> PayloadEstimate:
-    """Return the payload that explains the measurements.
-
-    If all are at rest, a few poses do not determine the noise of each joint. Its ratios between
-    joints are taken from the scatter of samples within each pose, and its scale from the residuals
-    of all poses. With motions between requests, friction is also estimated. `offset` (nv,) is
-    subtracted from the efforts.
-    """
-    samples = dyn_ros.Samples.concatenate([measurement.samples for measurement in measurements])
-    variances = [
-        measurement.variance for measurement in measurements if measurement.variance is not None
-    ]
-    if len(variances) < len(measurements):
-        return dyn_ros.identify_payload(model, samples, frame, offset=offset)
-    noise = np.sqrt(np.mean(variances, axis=0))
-    noise = np.maximum(noise, max(1e-2 * noise.max(), 1e-9))
-    estimate = dyn_ros.identify_payload(model, samples, frame, offset=offset, noise=noise)
-    degrees_of_freedom = samples.tau.size - min(len(estimate.determined), 4)
-    scale = float(np.sum((estimate.after / noise) ** 2)) * len(samples) / max(degrees_of_freedom, 1)
-    return dyn_ros.identify_payload(
-        model, samples, frame, offset=offset, noise=noise * math.sqrt(max(scale, 1.0))
-    )
+def _limit_count(samples: Samples) -> Samples:
+    """Return evenly spaced samples, at most ``MAX_SAMPLES``."""
+    return samples.take(slice(None, None, 1 + len(samples) // MAX_SAMPLES))
 
 
 def payload_warnings(estimate: PayloadEstimate, is_tared: bool) -> str:

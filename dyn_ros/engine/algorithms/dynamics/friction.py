@@ -121,9 +121,15 @@ def subtract_friction(
 def max_friction_at_rest(model: Model, torque: Array) -> Array:
     """Return the largest friction at rest, for torques (..., nv) at the joints."""
     drives = model.drives
-    load = np.abs(drives.to_motors(torque))
-    dry = np.maximum(model.friction + drives.stribeck + drives.load_friction * load, 0.0)
+    dry = max_motor_friction_at_rest(model, drives.to_motors(torque))
     return dry if drives.coupling is None else dry @ np.abs(drives.coupling)
+
+
+def max_motor_friction_at_rest(model: Model, torque: Array) -> Array:
+    """Return the largest friction of each motor at rest, for torques (..., nv) of the motors."""
+    drives = model.drives
+    load = np.abs(torque)
+    return np.maximum(model.friction + drives.stribeck + drives.load_friction * load, 0.0)
 
 
 @public
