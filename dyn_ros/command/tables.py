@@ -439,7 +439,8 @@ def show_payload(
     console = make_console()
     console.print(table)
     console.print(
-        f"In {payload.frame}, the inertia about the center of mass, with 95 % intervals. "
+        f"In {payload.frame}, the inertia about the center of mass, with 95 % intervals: of noise, "
+        "errors that last, and friction, which at rest acts in any direction; not of gains. "
         "What is not determined is as in a sphere of water.",
         markup=False,
     )

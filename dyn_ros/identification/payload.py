@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -28,7 +27,7 @@ from .motion.friction_changes import (
     possible_friction_changes,
     remove_friction_changes,
 )
-from .motion.numerics import BLOCK_SIZE, FOLDS, MAX_ROUNDS
+from .motion.numerics import BLOCK_SIZE, FOLDS, MAX_ROUNDS, RELATIVE_TOLERANCE
 from .physical import MIN_MASS, fit_physical, invert_scaled
 from .samples import Samples
 
@@ -171,16 +170,19 @@ def identify_payload(
     index = _frame_index(model, frame)
     name = model.frame_names[index]
     direction = friction_directions(model.drives, samples)
-    changes = possible_friction_changes(model, samples, direction, friction)
-    direction[changes.holds >= 0] = 0.0
-    W, y = _payload_equations(model, samples, direction, index, offset)
-    equations = _merge_holds(W, y, samples.weight, changes)
-    W, y = equations.W, equations.y
     sigma = None if noise is None else one_each("noise", noise, model.nv)
     if sigma is not None and not (sigma > 0.0).all():
         raise ValueError(
             f"noise: expected positive numbers, got {sigma.min():g}; pass None to estimate it"
         )
+    changes = possible_friction_changes(model, samples, direction, friction)
+    if sigma is not None:
+        changes = changes._replace(stiction=sigma)
+    direction[changes.holds >= 0] = 0.0
+    equations = _merge_holds(
+        *_payload_equations(model, samples, direction, index, offset), samples.weight, changes
+    )
+    W, y = equations.W, equations.y
     fit = _fit_payload(equations, sigma)
     value, (deviation, half_width) = fit.value, _standard_deviations(fit, np.eye(10))
     mass = max(abs(value[0]), MIN_MASS)
@@ -244,13 +246,13 @@ def _unit_contradiction(model: Model, samples: Samples) -> str:
 def _undetermined_reason(model: Model, name: str, fit: _PayloadFit, half_width: float) -> str:
     """Return why the mass on a frame is not determined, and a remedy."""
     weight = np.linalg.norm(fit.PW[..., 0], axis=0) / fit.sigma
-    stuck = np.flatnonzero(fit.equations.counts == 0.0)
+    stuck = np.flatnonzero(fit.equations.is_loaded & (fit.equations.counts == 0.0))
     if len(stuck):
         names = ", ".join(model.velocity_names[k] for k in stuck)
         return (
-            f"the friction of {names} at rest is unknown, and one pose does not show it; record a "
-            "slow motion of all joints in both directions, or several poses, or add the friction "
-            "to the description or the drives ('side: link' if sensors are behind the gears)"
+            f"the friction of {names} at rest may hold it; record a slow motion of all joints in "
+            "both directions, or several poses, or, for a single pose, add the friction to the "
+            "description or the drives ('side: link' if sensors are behind the gears)"
         )
     if not fit.is_determined[0]:
         reason = (
@@ -360,8 +362,9 @@ class _Equations(NamedTuple):
 
     W: Array  # (B, nv, 10) columns of the payload; zeros in rows that do not count
     y: Array  # (B, nv) torques [N m, N]
-    counts: Array  # (nv,) number of the rows that count; 0: none, as friction is unknown
+    counts: Array  # (nv,) number of the rows that count
     variance: Array  # (nv,) expected variance of mean torques in holds; infinite if it is unknown
+    is_loaded: np.ndarray  # (nv,) of bool; true: the weight of the payload acts on the motor
     changes: FrictionChanges
 
     @property
@@ -377,7 +380,12 @@ def _merge_holds(W: Array, y: Array, weight: Array, changes: FrictionChanges) ->
     """
     root = np.sqrt(weight)[:, None] * changes.is_used
     equations = _Equations(
-        W * root[..., None], y * root, (root**2).sum(axis=0), np.zeros(y.shape[1]), changes
+        W * root[..., None],
+        y * root,
+        (root**2).sum(axis=0),
+        np.zeros(y.shape[1]),
+        np.abs(W[..., 0]).max(axis=0) > RELATIVE_TOLERANCE,
+        changes,
     )
     for k in equations.rests.tolist():
         rows = np.flatnonzero(changes.holds[:, k] >= 0)
@@ -423,7 +431,7 @@ def _fit_payload(equations: _Equations, noise: Array | None) -> _PayloadFit:
 
     Correlated residuals count as fewer independent ones when changes of friction are weighted.
     """
-    W, y, counts, _, changes = equations
+    W, y, counts, _, _, changes = equations
     min_noise = 1e-9 + 1e-6 * np.abs(y).max()
     counts = np.maximum(counts, 1.0)
     freedom_ratio = max(1.0 - 10.0 / y.size, 0.1)
@@ -475,50 +483,95 @@ def _hold_variance(equations: _Equations, r: Array, leverage: Array) -> tuple[Ar
 def _standard_deviations(fit: _PayloadFit, J: Array) -> tuple[Array, Array]:
     """Return standard deviations of J @ payload, (n, 10) @ (10,), and half their 95 % intervals.
 
-    Residuals are mostly errors of the model, which last over a block of samples, and over all
-    samples of a joint. They count as independent if both joint and block differ (two-way
-    clustering). The contribution of a block is the change of the result without it.
+    Residuals of motions are mostly errors of the model, which last over a block of samples, and
+    over all samples of a joint. They count as independent if both joint and block differ (two-way
+    clustering). The contribution of a block is the change of the result without it. Mean torques of
+    holds are independent.
     """
     equations, F = fit.equations, J @ fit.F
-    Z, R = fit.PW @ fit.F / fit.sigma[:, None], fit.r / fit.sigma
+    columns, deviations = equations.changes.columns, equations.changes.deviations
     rests = equations.rests
-    white_variance = np.array([((z @ F.T) ** 2).sum(axis=0) for z in Z.swapaxes(0, 1)])
-    white_variance *= fit.lengths[:, None]
-    rest_variance = white_variance[rests]
-    moves = np.setdiff1d(np.arange(Z.shape[1]), rests)
-    rows = np.flatnonzero(equations.changes.is_used[:, moves].any(axis=1))
-    block_variance = joint_variance = np.zeros(len(J))
-    block_count, joint_count = 2, 2
-    if len(rows):
-        Z, R = Z[np.ix_(rows, moves)], R[np.ix_(rows, moves)]
-        edges = np.linspace(0, len(Z), min(len(Z), FOLDS) + 1).astype(int)
-        blocks = [(Z[i:j], R[i:j]) for i, j in itertools.pairwise(edges)]
-        scores = np.array(
-            [np.einsum("bki,bk->ki", z, residuals, optimize=True) for z, residuals in blocks]
-        )
-        H = np.array([np.einsum("bki,bkj->ij", z, z, optimize=True) for z, _ in blocks])
-        changes = leave_one_out_changes(scores.sum(axis=1)[None], H[None], F)[0]
-        cell_changes = scores @ F.T
-        block_count, joint_count = len(changes), Z.shape[1]
-        block_variance = (changes**2).sum(axis=0) * (1.0 - 1.0 / block_count)
-        joint_variance = (
-            (cell_changes.sum(axis=0) ** 2).sum(axis=0) * joint_count / max(joint_count - 1, 1)
-        )
-        joint_variance = np.maximum(joint_variance - (cell_changes**2).sum(axis=(0, 1)), 0.0)
-    variance = block_variance + joint_variance + rest_variance.sum(axis=0)
+    Z = fit.PW @ fit.F / fit.sigma[:, None]
+    noise_variance = fit.lengths[:, None] * np.array(
+        [((z @ F.T) ** 2).sum(0) for z in Z.swapaxes(0, 1)]
+    )
+    block_variance, joint_variance, counts = _motion_variance(fit, F, Z)
+    variance = block_variance + joint_variance + noise_variance[rests].sum(axis=0)
     freedom = variance**2 / np.maximum(  # Satterthwaite 1946
-        block_variance**2 / max(block_count - 1, 1)
-        + joint_variance**2 / max(joint_count - 1, 1)
-        + (rest_variance**2 / fit.freedom[rests, None]).sum(axis=0),
+        block_variance**2 / max(counts[0] - 1, 1)
+        + joint_variance**2 / max(counts[1] - 1, 1)
+        + (noise_variance[rests] ** 2 / fit.freedom[rests, None]).sum(axis=0),
         1e-300,
     )
-    for k, (C, size) in enumerate(zip(equations.changes.columns, equations.changes.deviations)):
+    for k, (C, size) in enumerate(zip(columns, deviations)):
         is_limited = np.isfinite(size)
         effect = fit.PW[:, k].T @ C[:, is_limited] * (size[is_limited] / fit.sigma[k] ** 2)
         variance += ((F @ (fit.F.T @ effect)) ** 2).sum(axis=1)
-    # a few poses do not determine the scatter of residuals; noise alone is the minimum
-    deviation = np.sqrt(np.maximum(variance, white_variance.sum(axis=0)))
+    # few samples do not determine the scatter of residuals; noise alone is the minimum
+    deviation = np.sqrt(np.maximum(variance, noise_variance.sum(axis=0)))
     return deviation, stdtrit(np.maximum(freedom, 1.0), 0.975) * deviation
+
+
+def _motion_variance(fit: _PayloadFit, F: Array, Z: Array) -> tuple[Array, Array, tuple[int, int]]:
+    """Return the variances of n values from errors of blocks, and of motors, that move.
+
+    Z (B, nv, m) is the payload's regressor in coordinates in which the normal equations are the
+    identity, and F (n, m) maps these to the values. Also returns the numbers of blocks and motors.
+    """
+    equations = fit.equations
+    moves = np.setdiff1d(np.arange(Z.shape[1]), equations.rests)
+    rows = np.flatnonzero(equations.changes.is_used[:, moves].any(axis=1))
+    if not len(rows):
+        return np.zeros(len(F)), np.zeros(len(F)), (0, 0)
+    blocks = np.array_split(rows, min(len(rows), FOLDS))
+    changes = _changes_without_blocks(fit, F, Z, moves, blocks)
+    cells = (
+        np.array(
+            [
+                np.einsum(
+                    "bki,bk->ki",
+                    Z[block][:, moves],
+                    (fit.r / fit.sigma)[block][:, moves],
+                    optimize=True,
+                )
+                for block in blocks
+            ]
+        )
+        @ F.T
+    )
+    block_variance = (changes**2).sum(axis=0) * (1.0 - 1.0 / len(blocks))
+    joint_variance = (cells.sum(axis=0) ** 2).sum(axis=0) * len(moves) / max(len(moves) - 1, 1)
+    joint_variance = np.maximum(joint_variance - (cells**2).sum(axis=(0, 1)), 0.0)
+    return block_variance, joint_variance, (len(blocks), len(moves))
+
+
+def _changes_without_blocks(
+    fit: _PayloadFit, F: Array, Z: Array, moves: np.ndarray, blocks: list[np.ndarray]
+) -> Array:
+    """Return the change of n values without each block of samples, which friction fits too.
+
+    The unknowns are the payload, and then the factors of each motor's changes of friction.
+    """
+    equations, m = fit.equations, F.shape[1]
+    sizes = [C.shape[1] for C in equations.changes.columns]
+    ends = m + np.cumsum(sizes)
+    scores, H = np.zeros((len(blocks), ends[-1])), np.zeros((len(blocks), ends[-1], ends[-1]))
+    for k in moves.tolist():
+        unknowns = np.append(np.arange(m), np.arange(ends[k] - sizes[k], ends[k]))
+        A = np.hstack([equations.W[:, k] @ fit.F, equations.changes.columns[k]]) / fit.sigma[k]
+        for n, block in enumerate(blocks):
+            scores[n, unknowns] += A[block].T @ (fit.r[block, k] / fit.sigma[k])
+            H[n][np.ix_(unknowns, unknowns)] += A[block].T @ A[block]
+    total = H.sum(axis=0)
+    for k in equations.rests.tolist():
+        total[:m, :m] += Z[:, k].T @ Z[:, k]
+    prior = [length / size**2 for length, size in zip(fit.lengths, equations.changes.deviations)]
+    total[np.diag_indices(len(total))] += np.concatenate([np.zeros(m), *prior])
+    scale = 1.0 / np.sqrt(np.maximum(np.diag(total), 1e-300))
+    vectors, inverse, _ = invert_scaled(total, scale)
+    G = (vectors * np.sqrt(inverse))[:, inverse > 0.0]
+    changes: Array = leave_one_out_changes((scores @ G)[None], (G.T @ H @ G)[None], F @ G[:m])[0]
+    return changes
 
 
 def _reference_sphere(value: Array, is_determined: np.ndarray) -> Array:

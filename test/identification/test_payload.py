@@ -347,3 +347,84 @@ def test_intervals_contain_the_truth_of_other_days(condition):
                 ((getattr(estimate, lower) <= truth) & (truth <= getattr(estimate, upper))).ravel()
             )
     assert 0.9 < np.mean(np.concatenate(inside)) <= 1.0
+
+
+STICTION = np.array([3.0, 3.0, 2.0, 0.6, 0.6, 0.6])  # N m
+
+
+def held(seed, count, known_friction=None):
+    """Poses of an arm, in each of which friction is stuck at any torque up to STICTION."""
+    rng = np.random.default_rng(seed)
+    model, q = load("ur10"), rng.uniform(-1.0, 1.0, (count, 6)).repeat(100, axis=0)
+    model.friction = np.zeros(6) if known_friction is None else known_friction
+    loaded = copy.copy(model)
+    loaded.set_payload("load", "tool0", MASS, COM, INERTIA)
+    tau = dyn_ros.generalized_gravity(loaded, dyn_ros.Data(loaded), q).copy()
+    tau += (STICTION * rng.uniform(-1.0, 1.0, (count, 6))).repeat(100, axis=0)
+    tau += 0.1 * rng.normal(size=tau.shape)
+    still = np.zeros_like(q)
+    weight, segment = np.full(len(q), 0.1), np.arange(count, dtype=np.int32).repeat(100)
+    return model, Samples(np.arange(len(q)) * 0.01, q, still, still, tau, weight, segment)
+
+
+@pytest.mark.parametrize(
+    "count, known_friction",
+    [(1, STICTION), (2, STICTION), (2, None), (6, STICTION), (6, None), (6, 0.7 * STICTION)],
+)
+def test_intervals_contain_the_truth_although_friction_is_stuck_at_rest(count, known_friction):
+    inside, widths = [], []
+    for seed in range(60):
+        estimate = identify_payload(*held(seed, count, known_friction), "tool0")
+        for lower, upper, truth in (
+            (estimate.lower, estimate.upper, parameters()),
+            (estimate.com_lower, estimate.com_upper, COM),
+        ):
+            is_determined = np.isfinite(lower)
+            inside.append(((lower <= truth) & (truth <= upper))[is_determined])
+        widths.append(estimate.upper[0] - estimate.lower[0])
+    assert np.mean(np.concatenate(inside)) > 0.9
+    assert np.median(widths) < (2.0 if count == 1 else 1.2 if count == 2 else 0.6)
+
+
+def test_one_pose_does_not_show_unknown_friction():
+    with pytest.raises(
+        ValueError, match="friction of shoulder_lift_joint, .* at rest may hold it; record a slow"
+    ):
+        identify_payload(*held(0, 1), "tool0")
+
+
+def test_a_pose_that_is_held_again_shows_no_more_than_once():
+    model, samples = held(0, 1, STICTION)
+    again = Samples.concatenate([samples] * 4)
+    estimates = [identify_payload(model, recorded, "tool0") for recorded in (samples, again)]
+    np.testing.assert_allclose(estimates[1].lower[0], estimates[0].lower[0], rtol=0.01)
+    with pytest.raises(ValueError, match="at rest may hold it"):
+        identify_payload(*(load("ur10"), again), "tool0")
+
+
+@pytest.mark.parametrize("how", ["behind the gear", "no friction", "noise"])
+def test_one_pose_of_joints_without_friction_or_with_errors_that_are_known(how):
+    options = {"behind the gear": {}, "no friction": {"friction": False}, "noise": {"noise": 0.02}}
+    inside = []
+    for seed in range(40):
+        model, samples = held(seed, 1)
+        loaded = copy.copy(model)
+        loaded.set_payload("load", "tool0", MASS, COM, INERTIA)
+        tau = dyn_ros.generalized_gravity(loaded, dyn_ros.Data(loaded), samples.q).copy()
+        tau += 0.1 * np.random.default_rng(seed).normal(size=tau.shape)
+        if how == "behind the gear":
+            model.drives = dyn_ros.Drives.of(6, is_link_side=True)
+        samples = dataclasses.replace(samples, tau=tau)
+        estimate = identify_payload(model, samples, "tool0", **options[how])
+        inside.append(estimate.lower[0] < MASS < estimate.upper[0] < estimate.lower[0] + 0.1)
+    assert np.mean(inside) >= 0.9
+
+
+def test_friction_that_the_model_lacks_is_estimated_in_one_direction():
+    robot = with_friction()
+    q, v, a, tau = carried(robot, noise=0.5)
+    rows = np.flatnonzero(v[:, 1] > 0.0)
+    robot.friction, robot.damping = np.zeros((2, 6))
+    samples = Samples.from_arrays(robot, np.arange(0.0, 25.0, 0.02), q, tau, v, a).take(rows)
+    estimate = identify_payload(robot, samples, "tool0")
+    assert estimate.lower[0] < MASS < estimate.upper[0]

@@ -60,10 +60,10 @@ def possible_friction_changes(
 ) -> FrictionChanges:
     """Return the possible changes of friction, and which torques count.
 
-    Of a motor that moves, these are the torques while it does, unless it is slow. A motor that
-    never moves counts where all rest. While others move, what its friction withstands changes with
-    the motion; this counts only if it has no friction. ``direction`` (B, nv) is the direction of
-    the motors' friction, ``friction`` as for ``identify_payload``.
+    Of a motor that moves, these are the torques while it does, unless it is slow. A motor with
+    friction that never moves counts where all rest: what its friction withstands while others move
+    changes with the motion. ``direction`` (B, nv) is the direction of the motors' friction,
+    ``friction`` as for ``identify_payload``.
     """
     drives, root = model.drives, np.sqrt(samples.weight)[:, None]
     torque = drives.to_motors(
@@ -86,7 +86,7 @@ def possible_friction_changes(
         is_moved = [bool((moves[:, k] & (sign * v[:, k] > 0.0)).any()) for sign in (1.0, -1.0)]
         if any(is_moved):
             changes.is_used[:, k] = moves[:, k]
-        elif len(rests) or changes.stiction[k] > 0.0:
+        elif changes.stiction[k] > 0.0 or not moves.any():
             changes.is_used[:, k] = False
             changes.is_used[rests, k] = True
             changes.holds[rests, k] = _number_holds(model, samples.q[rests], k)
