@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,9 +14,6 @@ from ...engine.kernel.types import Array
 from ...engine.model import Model
 from ...engine.model.coordinates import has_single_coordinate
 from .numerics import MIN_TRAVEL, ROUNDOFF
-
-if TYPE_CHECKING:
-    from ..samples import Samples
 
 _REST_SPEED = 0.01  # rad/s or m/s; a joint that is never faster is at rest
 _MIN_SPEED_RATIO = 0.15  # relative to the largest velocity; friction of slower motors is uncertain
@@ -56,7 +53,13 @@ class FrictionChanges(NamedTuple):
 
 
 def possible_friction_changes(
-    model: Model, samples: Samples, direction: Array, friction: bool | None
+    model: Model,
+    q: Array,
+    v: Array,
+    tau: Array,
+    weight: Array,
+    direction: Array,
+    friction: bool | None,
 ) -> FrictionChanges:
     """Return the possible changes of friction, and which torques count.
 
@@ -65,11 +68,9 @@ def possible_friction_changes(
     changes with the motion. ``direction`` (B, nv) is the direction of the motors' friction,
     ``friction`` as for ``identify_payload``.
     """
-    drives, root = model.drives, np.sqrt(samples.weight)[:, None]
-    torque = drives.to_motors(
-        subtract_friction(model, drives, samples.v, "tau", samples.tau, direction)
-    )
-    v = drives.motor_velocity(samples.v)
+    drives, root = model.drives, np.sqrt(weight)[:, None]
+    torque = drives.to_motors(subtract_friction(model, drives, v, "tau", tau, direction))
+    v = drives.motor_velocity(v)
     speed = np.abs(v)
     moves = speed > np.maximum(_REST_SPEED, _MIN_SPEED_RATIO * speed.max(axis=0))
     rests = np.flatnonzero((speed <= _REST_SPEED).all(axis=1))
@@ -89,7 +90,7 @@ def possible_friction_changes(
         elif changes.stiction[k] > 0.0 or not moves.any():
             changes.is_used[:, k] = False
             changes.is_used[rests, k] = True
-            changes.holds[rests, k] = _number_holds(model, samples.q[rests], k)
+            changes.holds[rests, k] = _number_holds(model, q[rests], k)
         if friction is not False and (any if friction or not is_known[k] else all)(is_moved):
             columns, changes.deviations[k] = _motor_changes(
                 model, k, v[:, k], direction[:, k], torque[:, k]
