@@ -188,7 +188,11 @@ def identify_payload(
     )
     W, y = equations.W, equations.y
     fit = _fit_payload(equations, sigma)
-    value, (deviation, half_width) = fit.value, _standard_deviations(fit, np.eye(10))
+    value, center = fit.value, fit.value if fit.value[0] > 0.0 else np.eye(10)[0]
+    deviations, half_widths = _standard_deviations(
+        fit, np.vstack([np.eye(10), _central_gradient(center)])
+    )
+    deviation, half_width = deviations[:10], half_widths[:10]
     mass = max(abs(value[0]), MIN_MASS)
     is_determined = fit.is_determined & (
         deviation
@@ -219,7 +223,9 @@ def identify_payload(
         )
     )
     com, inertia = _center_and_inertia(body)
-    intervals = _central_intervals(fit, is_determined & (value[0] > half_width[0]))
+    intervals = _central_intervals(
+        center, half_widths[10:], is_determined & (value[0] > half_width[0])
+    )
     return PayloadEstimate(
         frame=name,
         mass=float(body[0]),
@@ -281,10 +287,9 @@ def _center_and_inertia(body: Array) -> tuple[Array, Array]:
     return com, np.trace(second) * np.eye(3) - second
 
 
-def _central_intervals(fit: _PayloadFit, is_determined: np.ndarray) -> dict[str, Array]:
-    """Return first-order intervals of the center of mass and of the inertia about it."""
-    value, identity = fit.value if is_determined.any() else np.eye(10)[0], np.eye(3)
-    com, inertia = _center_and_inertia(value)
+def _central_gradient(value: Array) -> Array:
+    """Return the derivatives (12, 10) of the center of mass, and of the inertia about it."""
+    com, identity = value[1:4] / value[0], np.eye(3)
     com_gradient, inertia_gradient = np.zeros((3, 10)), np.zeros((3, 3, 10))
     com_gradient[:, 0], com_gradient[:, 1:4] = -com / value[0], identity / value[0]
     inertia_gradient[..., 0] = com @ com * identity - np.outer(com, com)
@@ -294,9 +299,14 @@ def _central_intervals(fit: _PayloadFit, is_determined: np.ndarray) -> dict[str,
         - 2.0 * com * identity[..., None]
     )
     inertia_gradient[..., 4:] = _MOMENT_INDICES[..., None] == np.arange(4, 10)
-    half_width = _standard_deviations(
-        fit, np.vstack([com_gradient, inertia_gradient.reshape(9, 10)])
-    )[1]
+    return np.vstack([com_gradient, inertia_gradient.reshape(9, 10)])
+
+
+def _central_intervals(
+    value: Array, half_width: Array, is_determined: np.ndarray
+) -> dict[str, Array]:
+    """Return intervals of the center of mass and of the inertia, from half widths (12,)."""
+    com, inertia = _center_and_inertia(value)
     has_center = is_determined[:4].all()
     half_width[:3][~(is_determined[0] & is_determined[1:4])] = np.inf
     half_width[3:][~(has_center & is_determined[_MOMENT_INDICES].ravel())] = np.inf
