@@ -37,6 +37,7 @@ from ..states.joint_states import States
 from .effort_checks import check_constant_efforts, check_effort_units
 from .quantities import compute_observer_results, independent_joints
 from .quantity_settings import CalibrationOptions, QuantitySettings
+from .state_jumps import leave_out_jumps
 from .velocities import compute_missing_velocities, velocity_notes
 
 _MAX_GAIN = 100.0  # 1/s
@@ -225,7 +226,7 @@ def _read_recording(model: Model, path: Path, read_arguments: Mapping[str, Any])
             f"{path}: there are no states"
             + ("; check --since and --until" if source.spans else ", nor messages; record it again")
         )
-    part = read_part(parts[0])
+    part, jump_warnings = leave_out_jumps(model, read_part(parts[0]))
     with name_file_in_errors(path):
         part.require_effort_units(model)
     if incomplete := part.incomplete:
@@ -240,7 +241,7 @@ def _read_recording(model: Model, path: Path, read_arguments: Mapping[str, Any])
             f"{len(stamp)} from {1e-9 * stamp[0]:.6f} s to "
             f"{1e-9 * stamp[-1]:.6f} s; record it again, in order of time"
         )
-    return part
+    return dataclasses.replace(part, problems=(*part.problems, *jump_warnings))
 
 
 def _observe_undisturbed(

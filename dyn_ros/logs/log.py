@@ -30,6 +30,7 @@ from .effort_checks import check_effort_units
 from .quantities import VELOCITY_QUANTITIES, QuantitySettings, compute_quantities
 from .run.jobs import Jobs, StageProgress, Workers
 from .run.local_workers import Call
+from .state_jumps import leave_out_jumps
 from .velocities import computed_velocity_mask, velocity_notes
 from .write import bag, parquet
 from .write.quantity_table import REQUIREMENTS, Table
@@ -67,10 +68,10 @@ class PartWriter:
 
     def __call__(self, file: Path, planned: Part) -> dict[str, Any]:
         """Write the part to a file; return a report on it, as JSON can represent it."""
-        part = read_part(planned)
         model = planned.model
         if model is None:
             raise ValueError("the recording contains no robot description; pass --robot FILE.urdf")
+        part, jump_warnings = leave_out_jumps(model, read_part(planned))
         if EFFORT_QUANTITIES & set(self.quantities):
             part.require_effort_units(model)
         table = compute_quantities(
@@ -103,6 +104,7 @@ class PartWriter:
             "problems": [*part.problems, *filter(None, [part.incomplete])],
             "row_notes": dict(part.row_notes),
             "notes": [
+                *jump_warnings,
                 *replace(part, row_notes={}).notes,
                 *_unknown_signal_notes(model, part, table, self),
                 *(self._signal_notes(model, part) if planned.number == 0 else ()),

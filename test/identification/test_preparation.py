@@ -321,3 +321,60 @@ def test_an_interval_without_samples_is_an_error():
         Samples.from_table(arm(), table, since="+9999")
     with pytest.raises(ValueError, match="since, until: expected an interval"):
         Samples.from_table(arm(), table, since="+3", until="+2")
+
+
+# --- jumps
+
+
+def test_whole_turns_are_removed():
+    recording = recorded(regular(200.0))
+    expected = recording.samples(cutoff=5.0)
+    q = recording.q.copy()
+    q[1500:, 2] += 2.0 * np.pi
+    q[2500:, [2, 5]] -= 2.0 * np.pi
+    samples = dataclasses.replace(recording, q=q).samples(cutoff=5.0)
+    assert np.allclose(samples.v, expected.v, atol=1e-9)
+    assert np.allclose(samples.a, expected.a, atol=1e-6)
+    (warning,) = set(samples.warnings) - set(expected.warnings)
+    assert "jumps by whole turns at 7.500000 s" in warning and "by 6.28 rad" in warning
+
+
+def test_joined_recordings_are_split():
+    first = recorded(regular(200.0, 10.0))
+    second = recorded(regular(200.0, 10.0), waves(np.full(6, 0.8), 1.2, FREQUENCIES))
+    joined = dataclasses.replace(
+        first,
+        time=regular(200.0),
+        q=np.concatenate([first.q, second.q]),
+        tau=np.concatenate([first.tau, second.tau]),
+    )
+    samples = joined.samples(cutoff=5.0)
+    expected = [recording.samples(cutoff=5.0) for recording in (first, second)]
+    assert np.array_equal(samples.segment, np.repeat([0, 1], [len(part) for part in expected]))
+    assert np.allclose(samples.a, np.concatenate([part.a for part in expected]), atol=1e-9)
+    (warning,) = samples.warnings
+    assert "jumps at 10.000000 s" in warning and "split" in warning
+
+
+@pytest.mark.parametrize("count", [3, 20])
+def test_rows_of_a_glitch_are_left_out(count):
+    recording = recorded(regular(200.0))
+    q = recording.q.copy()
+    q[2000 : 2000 + count, 3] += 1.0
+    samples = dataclasses.replace(recording, q=q).samples(cutoff=5.0)
+    assert not np.isin(recording.time[2000 : 2000 + count], samples.time).any()
+    assert error_of_accelerations(samples, recording) < 1e-2
+    assert any("jumps and jumps back at 10.000000 s" in text for text in samples.warnings)
+
+
+def test_jumps_with_given_velocities_and_accelerations():
+    recording = recorded(regular(200.0))
+    q = recording.exact_q.copy()
+    q[1000:1020, 1] += 1.0
+    q[2000:, 3] += 1.0
+    samples = Samples.from_arrays(
+        arm(), recording.time, q, recording.tau, recording.exact_v, recording.exact_a
+    )
+    assert len(samples) == len(q) - 20
+    assert samples.segment[[0, -1]].tolist() == [0, samples.segment.max()]
+    assert np.flatnonzero(np.diff(samples.segment)).tolist()[-1] == 2000 - 20 - 1

@@ -240,11 +240,15 @@ def _resample_evenly(time: Array, values: Array) -> tuple[Array, Array]:
 
 
 def split_at_gaps(
-    time: Array, max_gap: float, period: float | None = None
+    time: Array,
+    max_gap: float,
+    period: float | None = None,
+    is_break: NDArray[np.bool_] | bool = False,
 ) -> tuple[list[Segment], float]:
-    """Return segments between gaps and where stamps go back, and the median period [s].
+    """Return segments between gaps, breaks and where stamps go back, and the median period [s].
 
-    The largest gap within a segment is in sampling periods.
+    The largest gap within a segment is in sampling periods. ``is_break`` (B - 1,) is True for steps
+    between rows of different motions.
     """
     steps = np.diff(time)
     if period is None:
@@ -254,7 +258,7 @@ def split_at_gaps(
                 "time: expected stamps that increase, but no stamp is later than the one before"
             )
         period = float(np.median(increments))
-    return split_at_cuts((steps < 0.0) | (steps > max_gap * period)), period
+    return split_at_cuts((steps < 0.0) | (steps > max_gap * period) | is_break), period
 
 
 def split_at_cuts(is_cut: NDArray[np.bool_]) -> list[Segment]:

@@ -16,6 +16,7 @@ from ...engine.kernel.types import Array, ArrayLike
 from ...engine.kernel.validation import finite_number
 from ...engine.model.coordinates import JointSlices, joint_slices
 from ...engine.model.model import Model
+from ...recordings.jumps import find_jumps
 from ...recordings.tables.row_selection import MAX_GAP_PERIODS, format_stamp, uncorrupted_rows
 from . import filtering, measurements, stamps
 from .cutoff import cutoff_from_torques
@@ -54,6 +55,7 @@ def prepare_recording(
     recording.drop_repeated()
     filtering.make_continuous(model, recording.arrays["q"])
     recording.drop_glitches()
+    recording.remove_jumps()
     recording.split_segments()
     recording.convert_efforts()
     v, a = recording.arrays["v"], recording.arrays["a"]
@@ -153,12 +155,24 @@ class _Preparation:
             f"dropped {np.sum(is_dropped)} samples {reason}, the first at "
             f"{format_stamp(first_time)} s"
         )
-        rows = np.flatnonzero(~is_dropped)
+        self._keep(np.flatnonzero(~is_dropped))
+
+    def _keep(self, rows: NDArray[np.intp]) -> None:
+        """Keep only some rows."""
         self.arrays = {
             name: None if array is None else _move_rows_to_front(array, rows)
             for name, array in self.arrays.items()
         }
         self.row_numbers = self.row_numbers[rows]
+
+    def remove_jumps(self) -> None:
+        """Remove whole turns from positions, drop the rows of glitches, and note other jumps."""
+        jumps = find_jumps(self.model, self.arrays["time"], self.arrays["q"])
+        self.warnings.extend(jumps.warnings())
+        jumps.remove_turns(self.arrays["q"])
+        self.arrays["piece"] = np.cumsum(jumps.break_mask(), dtype=np.int32)
+        if jumps.glitches:
+            self._keep(np.flatnonzero(~jumps.glitch_mask()))
 
     def correct_stamps(self) -> None:
         """Remove the jitter of the stamps."""
@@ -183,12 +197,19 @@ class _Preparation:
         time = self.arrays["time"]
         if len(time) < 2:
             raise ValueError("time: all samples have the same time stamp")
-        self.segments, self.period = filtering.split_at_gaps(time, MAX_GAP_PERIODS)
+        self.segments, self.period = self._split_at_gaps(MAX_GAP_PERIODS)
         if not _PERIOD_RANGE[0] < self.period < _PERIOD_RANGE[1]:
             raise ValueError(
                 f"time: expected stamps in s, got a sampling period of "
                 f"{self.period:.6g} s; convert other units"
             )
+
+    def _split_at_gaps(
+        self, max_gap: float, period: float | None = None
+    ) -> tuple[list[Segment], float]:
+        """Return segments without gaps or jumps; see ``filtering.split_at_gaps``."""
+        is_break = np.diff(self.arrays["piece"]) != 0
+        return filtering.split_at_gaps(self.arrays["time"], max_gap, period, is_break)
 
     def convert_efforts(self) -> None:
         """Turn efforts into torques in place, and find samples with held efforts.
@@ -209,16 +230,18 @@ class _Preparation:
     def _segments_with_joined_gaps(self, cutoff: float) -> list[Segment]:
         """Return the segments between gaps that are long for a filter with a cutoff [Hz]."""
         max_gap = max(MAX_GAP_PERIODS, _MAX_JOINED_GAP / (cutoff * self.period))
-        return filtering.split_at_gaps(self.arrays["time"], max_gap, self.period)[0]
+        return self._split_at_gaps(max_gap, self.period)[0]
 
     def report_gaps(self) -> None:
         """Report the number of gaps and jumps back between segments, and the largest ones."""
         time = self.arrays["time"]
         if len(self.segments) == 1:
             return
+        piece = self.arrays["piece"]
         steps = [
             (time[segment.start] - time[segment.start - 1], time[segment.start - 1])
             for segment in self.segments[1:]
+            if piece[segment.start] == piece[segment.start - 1]
         ]
         for kind, jumps in (
             ("gaps", [pair for pair in steps if pair[0] > 0.0]),
@@ -452,7 +475,7 @@ class _Preparation:
         rows = self.inner_rows()
         fields: dict[str, Any] = {}
         for name, array in self.arrays.items():
-            if name in ("v", "a"):
+            if name in ("v", "a", "piece"):
                 continue
             if array is None:
                 fields[name] = None

@@ -1,0 +1,221 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Jumps of positions that no motion explains: whole turns, glitches, and joined recordings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engine.kernel.types import Array
+from ..engine.model.coordinates import JointSlices, joint_slices
+from ..engine.model.model import Model
+from .tables.row_selection import format_stamp
+
+HIDDEN_DELAY = 0.02
+"""Time that a joint moves while its stamps hide a delay [s], or `_HIDDEN_PERIODS` if longer.
+
+In public recordings of seven robots, at most 4 ms are hidden at 1 kHz, and 0.2 periods at 100 Hz.
+"""
+
+_HIDDEN_PERIODS = 2.0  # sampling periods of the joint
+
+MAX_GLITCH_TIME = 1.0
+"""Longest time for which a sensor is wrong [s]; afterwards, a position may have been set anew."""
+
+_DEFAULT_SPEED_LIMIT = 2.0, 0.5  # rad/s, m/s; without a limit, or with a lower one
+_MAX_SPEED_LIMIT = 30.0, 3.0  # rad/s, m/s; larger limits are in another unit, or mean none
+_NEIGHBOR_STEPS = 5  # steps on each side, whose median is not affected by two jumps
+_OWN_SPEED_QUANTILE = 0.95  # of a joint, whose limit may be wrong
+_MIN_CHANGES = 10  # of a position; fewer do not show for how many rows it is held
+_HOLD_QUANTILE = 0.25  # of the rows between changes of a position; at rest, there are more
+_TURN = 2.0 * math.pi
+_MAX_TURNS = 2  # in one jump; from one end of the range of an encoder to the other
+
+
+class Jump(NamedTuple):
+    """A step of one joint that is too fast to be a motion.
+
+    Attributes
+    ----------
+    joint : str
+    column : int
+        Its column in q.
+    row, stop : int
+        First row after the step, and after the step back; equal if there is none.
+    step : float
+        Step beyond the motion [rad, m].
+    unit : str
+    turns : int
+        Whole turns in the step; 0 if it is none.
+    """
+
+    joint: str
+    column: int
+    row: int
+    stop: int
+    step: float
+    unit: str
+    turns: int
+
+
+class Jumps:
+    """The jumps in the positions of a recording.
+
+    A jump by whole turns is an angle that was wrapped. Rows between a jump and the jump back are a
+    glitch. Other jumps are breaks: what follows is not a continuation.
+    """
+
+    def __init__(self, time: Array, jumps: list[Jump]) -> None:
+        self._time = time
+        jumps = sorted(jumps, key=lambda jump: (jump.row, -abs(jump.step)))
+        self.turns = [jump for jump in jumps if jump.turns]
+        self.glitches = [jump for jump in jumps if jump.stop > jump.row]
+        self.breaks = [jump for jump in jumps if not jump.turns and jump.stop == jump.row]
+
+    def remove_turns(self, q: Array) -> None:
+        """Remove whole turns from positions (B, nq), in place."""
+        for jump in self.turns:
+            q[jump.row :, jump.column] -= _TURN * jump.turns
+
+    def glitch_mask(self) -> NDArray[np.bool_]:
+        """Return a mask (B,) of the rows of glitches."""
+        is_glitch = np.zeros(len(self._time), bool)
+        for jump in self.glitches:
+            is_glitch[jump.row : jump.stop] = True
+        return is_glitch
+
+    def break_mask(self) -> NDArray[np.bool_]:
+        """Return a mask (B,) of the first row after each break."""
+        is_break = np.zeros(len(self._time), bool)
+        is_break[[jump.row for jump in self.breaks]] = True
+        return is_break
+
+    def warnings(self, rows: slice = slice(None)) -> Iterator[str]:
+        """Yield a warning on each kind of jump in the rows, with joint, time and step of one."""
+        first, last, _ = rows.indices(len(self._time))
+        glitch_rows = int(np.count_nonzero(self.glitch_mask()[rows]))
+        for all_jumps, what, consequence in (
+            (self.turns, "jumps by whole turns", "whole turns are ignored"),
+            (self.glitches, "jumps and jumps back", f"left out {glitch_rows} rows in between"),
+            (self.breaks, "jumps", "no joint moves so fast, so the recording is split there"),
+        ):
+            jumps = [jump for jump in all_jumps if first <= jump.row < last]
+            if jumps:
+                place = f"at {format_stamp(self._time[jumps[0].row])} s"
+                yield f"the position {what} {place}: {_describe_jumps(jumps)}; {consequence}"
+
+
+def _describe_jumps(jumps: list[Jump]) -> str:
+    """Return the joint and the step of the first jump, and the number of further ones."""
+    row_count = len({jump.row for jump in jumps})
+    joint_count = sum(jump.row == jumps[0].row for jump in jumps)
+    return "".join(
+        (
+            f"{jumps[0].joint!r} by {jumps[0].step:.3g} {jumps[0].unit}",
+            f" and {joint_count - 1} more joints" if joint_count > 1 else "",
+            f", and {row_count - 1} more times" if row_count > 1 else "",
+        )
+    )
+
+
+def find_jumps(model: Model, time: Array, q: Array) -> Jumps:
+    """Find the jumps of joints with one coordinate in positions q (B, nq) at times (B,) [s].
+
+    A jump is a step that its neighbors do not continue, and for which the joint would take more
+    than ``HIDDEN_DELAY`` at its velocity limit, and at the speed before or after it.
+    """
+    jumps: list[Jump] = []
+    increments = np.diff(time)
+    increments = increments[increments > 0.0]
+    if not len(increments):
+        return Jumps(time, jumps)
+    period = float(np.median(increments))
+    for joint in joint_slices(model):
+        if joint.q.stop - joint.q.start > 1 or joint.v.stop - joint.v.start > 1:
+            continue
+        steps = np.diff(q[:, joint.q.start])
+        if joint.kind == "continuous":
+            steps -= _TURN * np.round(steps / _TURN)
+        speed_limit = _speed_limit(model, joint)
+        if np.abs(steps).max(initial=0.0) > HIDDEN_DELAY * speed_limit:
+            jumps += _JointSteps(time, steps, period, speed_limit).find(joint)
+    return Jumps(time, jumps)
+
+
+def _speed_limit(model: Model, joint: JointSlices) -> float:
+    """Return the velocity limit of a joint if it is plausible, otherwise a usual one."""
+    kind = int(joint.kind == "prismatic")
+    limit = float(model.velocity_limit[joint.v.start])
+    is_plausible = _DEFAULT_SPEED_LIMIT[kind] < limit <= _MAX_SPEED_LIMIT[kind]
+    return limit if is_plausible else _DEFAULT_SPEED_LIMIT[kind]
+
+
+class _JointSteps:
+    """Steps (B - 1,) of one joint between rows, and the motion before and after each.
+
+    Only steps between different positions count, as positions may be published more often than they
+    are measured.
+    """
+
+    def __init__(self, time: Array, steps: Array, period: float, speed_limit: float) -> None:
+        self._time, self._steps = time, steps
+        self._rows = np.flatnonzero(steps)  # the row before each step
+        dt = np.diff(time)[self._rows]
+        since = time[self._rows + 1] - time[np.append(0, self._rows[:-1] + 1)]
+        hold = period
+        if len(self._rows) >= _MIN_CHANGES:
+            hold *= float(np.quantile(np.diff(self._rows), _HOLD_QUANTILE))
+        delay = max(HIDDEN_DELAY, _HIDDEN_PERIODS * hold)
+        duration = np.maximum(np.maximum(dt, np.minimum(since, hold)), period)
+        speed = steps[self._rows] / duration
+        padded = np.pad(speed, _NEIGHBOR_STEPS)
+        medians = np.median(
+            np.lib.stride_tricks.sliding_window_view(padded, _NEIGHBOR_STEPS), axis=1
+        )
+        neighbors = np.stack([medians[: len(speed)], medians[_NEIGHBOR_STEPS + 1 :]])
+        own_speed = float(np.quantile(np.abs(neighbors).max(axis=0), _OWN_SPEED_QUANTILE))
+        speed_limit = max(speed_limit, own_speed)
+        self._speeds = np.sort(np.clip(neighbors, -speed_limit, speed_limit), axis=0)
+        reach = np.where(duration > delay, [[-speed_limit], [speed_limit]], self._speeds)
+        self._excess = (speed - np.clip(speed, *reach)) * duration
+        self._tolerance = delay * np.maximum(speed_limit, np.abs(neighbors).min(axis=0))
+        self._is_jump = (np.abs(self._excess) > self._tolerance) & (dt >= 0.0)
+
+    def find(self, joint: JointSlices) -> Iterator[Jump]:
+        """Yield the jumps of the joint, in their order."""
+        unit = "m" if joint.kind == "prismatic" else "rad"
+        candidates = np.flatnonzero(self._is_jump)
+        k = 0
+        while k < len(candidates):
+            start = candidates[k]
+            row, excess = int(self._rows[start]) + 1, float(self._excess[start])
+            turns = round(excess / _TURN) if joint.kind == "revolute" else 0
+            if abs(turns) > _MAX_TURNS or abs(excess - _TURN * turns) > self._tolerance[start]:
+                turns = 0
+            length = 0 if turns else self._glitch_length(candidates[k:])
+            stop = int(self._rows[candidates[k + length]]) + 1
+            yield Jump(joint.name, joint.q.start, row, stop, excess, unit, turns)
+            k += 1 + length
+
+    def _glitch_length(self, jumps: NDArray[np.int_]) -> int:
+        """Return how many further jumps end a glitch that begins with the first one; 0: none is."""
+        for length, jump in enumerate(jumps[1:], 1):
+            duration = self._time[self._rows[jump]] - self._time[self._rows[jumps[0]]]
+            if duration > MAX_GLITCH_TIME:
+                break
+            if self._continues(jumps[0], jump):
+                return length
+        return 0
+
+    def _continues(self, start: int, end: int) -> bool:
+        """Return True if the motion after a later jump continues the motion before a jump."""
+        first, last = int(self._rows[start]), int(self._rows[end]) + 1
+        duration, tolerance = self._time[last] - self._time[first], self._tolerance[start]
+        low, high = np.sort([self._speeds[:, start], self._speeds[:, end]], axis=None)[[0, -1]]
+        travel = float(self._steps[first:last].sum())
+        return bool(low * duration - tolerance <= travel <= high * duration + tolerance)
