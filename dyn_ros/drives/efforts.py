@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..engine.algorithms import (
     joint_torque_regressor,
@@ -17,6 +18,7 @@ from ..engine.algorithms import (
 from ..engine.algorithms.dynamics.friction import add_compensated_gravity
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
+from ..engine.model.drives import Drives
 from ..engine.model.model import Model
 from .file import is_torque_unit
 
@@ -83,6 +85,14 @@ def rescale_torques(model: Model, q: Array, torque: Array, constants: Array) -> 
     gravity = add_compensated_gravity(model, Data(model), q, np.zeros_like(torque))
     scaled = drives.to_joints(constants * drives.to_motors(torque - gravity)) + gravity
     return np.where(constants == 1.0, torque, scaled) if drives.coupling is None else scaled
+
+
+def repeated_motors(drives: Drives, repeats: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return a mask (B, nv) of motors whose torque depends on a joint that repeats."""
+    if drives.coupling is None:
+        return repeats
+    is_repeated: NDArray[np.bool_] = repeats @ (np.linalg.inv(drives.coupling) != 0.0)
+    return is_repeated
 
 
 def exclude_subtracted_gravity(model: Model, q: Array, torque: Array) -> Array:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..drives.efforts import exclude_subtracted_gravity, torque_regressor
+from ..drives.efforts import exclude_subtracted_gravity, repeated_motors, torque_regressor
 from ..engine.algorithms.dynamics.friction import smooth_sign, smooth_sign_change
 from ..engine.algorithms.filters.low_pass import (
     motor_directions,
@@ -33,6 +33,7 @@ from .motion.numerics import (
     MIN_STANDARD_ERRORS,
     REGRESSION_SAMPLES,
     RIDGE,
+    evenly_spaced,
     robust_deviation,
 )
 from .samples import Samples
@@ -265,7 +266,8 @@ def choose_terms(
     is_specified = np.isfinite(stribeck)
     terms.has_stribeck[:] = is_specified
     terms.stribeck[is_specified] = stribeck[is_specified]
-    rows = np.arange(0, len(samples), 1 + len(samples) // REGRESSION_SAMPLES)
+    selection = evenly_spaced(len(samples), REGRESSION_SAMPLES, samples.repeats)
+    rows = np.arange(len(samples))[selection]
     subset = samples.take(rows[: len(rows) // FOLDS * FOLDS])
     # fewer samples do not determine terms, which then increase errors
     if len(subset) < 2 * MIN_SAMPLES or samples.contacts:
@@ -277,10 +279,12 @@ def choose_terms(
     tau = model.drives.to_motors(exclude_subtracted_gravity(model, subset.q, subset.tau))
     gravity = model.drives.to_motors(subset.tau) - tau  # loads the gears, but is compensated
     max_speed = np.quantile(np.abs(v), 0.99, axis=0)
-    is_moving = (np.abs(v) > REST_SPEED_RATIO * max_speed)[:, joints].T
+    counts = np.abs(v) > REST_SPEED_RATIO * max_speed
+    if subset.repeats is not None:
+        counts &= ~repeated_motors(model.drives, subset.repeats)
     bodies = 10 * model.njoints
     least_squares = _HeldOutLeastSquares(
-        bodies, _torque_rows(model, subset, joints), tau[:, joints].T, is_moving, huber
+        bodies, _torque_rows(model, subset, joints), tau[:, joints].T, counts[:, joints].T, huber
     )
     terms.load[:] = 0.0
     terms.load[:bodies] = least_squares.x[:bodies]

@@ -97,6 +97,7 @@ def lock_joints(
         v=samples.v[:, v],
         a=samples.a[:, v],
         tau=samples.tau[:, v],
+        repeats=None if samples.repeats is None else samples.repeats[:, v],
         motion_noise=None if noise is None else noise[:, v],
         warnings=(*samples.warnings, *warnings),
     )

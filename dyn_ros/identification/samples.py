@@ -62,6 +62,9 @@ class Samples:
         A sentence that states the filter.
     cutoff : float
         Cutoff frequency of the filter [Hz]; infinite without a filter.
+    repeats : (B, nv) ndarray of bool or None
+        True for torques of joints that are published less often than others, where they repeat
+        those of the sample before. None: no torque repeats for this reason.
     motion_noise : (3, nv) ndarray or None
         Standard deviations of the noise of the measured motion that remains after filtering: in
         positions (of joints with several coordinates, small motions), in velocities and in
@@ -92,6 +95,7 @@ class Samples:
     motion_noise: Array | None = None
     recording: NDArray[np.int32] | None = None
     direction: Array | None = None
+    repeats: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.time)
@@ -113,6 +117,11 @@ class Samples:
         else:
             rows = {name: array[indices] for name, array in self._rows().items()}
         return dataclasses.replace(self, **rows)
+
+    def _with_repeats(self) -> Samples:
+        """Return the samples with a mask of repeated torques."""
+        repeats = np.zeros(self.tau.shape, bool) if self.repeats is None else self.repeats
+        return dataclasses.replace(self, repeats=repeats)
 
     def _rows(self) -> dict[str, NDArray[Any]]:
         """Return the arrays with a row for each sample."""
@@ -160,6 +169,8 @@ class Samples:
         for recording in recordings:
             segment.append(recording.segment + np.int32(count))
             count += 1 + int(recording.segment.max(initial=-1))
+        if any(recording.repeats is not None for recording in recordings):
+            recordings = [recording._with_repeats() for recording in recordings]
         rows = [recording._rows() for recording in recordings]
         arrays: dict[str, Any] = {
             name: np.concatenate([arrays[name] for arrays in rows])

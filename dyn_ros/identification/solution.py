@@ -48,6 +48,7 @@ from .motion.numerics import (
     REGRESSION_SAMPLES,
     STATISTICS_SAMPLES,
     evenly_spaced,
+    second_differences,
 )
 from .physical import Reference
 from .plain_least_squares import fit_plain_models
@@ -441,11 +442,11 @@ def _held_out_results(
     for torques in equations.torques_and_residuals(rows, models):
         squares += sum_squares(torques)
         count = max(3, STATISTICS_SAMPLES * len(torques[-1]) // len(rows))
-        differences.append(np.diff(torques[-1][:count], 2, axis=0))
+        differences.append(second_differences(torques[-1][:count]))
     # a short held-out stretch alone does not determine the noise
     training_rows = equations.rows[: max(0, STATISTICS_SAMPLES - len(rows))]
     for torques in equations.torques_and_residuals(training_rows, (estimated,)):
-        differences.append(np.diff(torques[-1], 2, axis=0))
+        differences.append(second_differences(torques[-1]))
     # second differences of white noise have 6 times its variance; jumps of friction are rare
     noise = median_deviation(np.concatenate(differences)) / np.sqrt(6.0)
     return joint_results(model, squares, np.maximum(noise, estimator.min_noise))

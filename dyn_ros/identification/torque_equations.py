@@ -13,7 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from ..drives.efforts import exclude_subtracted_gravity, torque_regressor, torque_regressor_product
+from ..drives.efforts import (
+    exclude_subtracted_gravity,
+    repeated_motors,
+    torque_regressor,
+    torque_regressor_product,
+)
 from ..engine import algorithms
 from ..engine.algorithms import rnea
 from ..engine.algorithms.dynamics.friction import add_compensated_gravity
@@ -32,7 +37,13 @@ from .equation_sums import (
     remaining_noise,
 )
 from .friction_terms import friction_direction_changes
-from .motion.numerics import BLOCK_SIZE, FOLDS, REGRESSION_SAMPLES, STATISTICS_SAMPLES
+from .motion.numerics import (
+    BLOCK_SIZE,
+    FOLDS,
+    REGRESSION_SAMPLES,
+    STATISTICS_SAMPLES,
+    evenly_spaced,
+)
 from .motion.reversals import Reversals
 from .samples import Samples
 
@@ -195,11 +206,14 @@ class TorqueEquations:
 
     def _is_known(self, samples: Samples) -> np.ndarray:
         """Return True for rows with known torque and direction of friction, (B, nv) of bool."""
+        is_measured = self.conditions.measured
+        if samples.repeats is not None:
+            is_measured = is_measured & ~repeated_motors(self._drives, samples.repeats)
         if not self._has_friction:
-            return np.broadcast_to(self.conditions.measured, samples.v.shape)
+            return np.broadcast_to(is_measured, samples.v.shape)
         # at rest, friction balances any torque up to its breakaway torque
         is_moving = np.abs(self._drives.motor_velocity(samples.v)) > self.conditions.threshold
-        return (is_moving & self.conditions.measured) | ~self._has_single_coordinate
+        return (is_moving & is_measured) | ~self._has_single_coordinate
 
     def torques(self, samples: Samples, parameters: Array) -> Array:
         """Return the modeled torques of the motors, (B, nv)."""
@@ -437,7 +451,10 @@ class TorqueEquations:
 
     def _spread_rows(self, count: int) -> np.ndarray:
         """Return the indices of about ``count`` samples, evenly spread."""
-        return self.rows[:: 1 + self.size // count]
+        repeats = self.samples.repeats
+        return self.rows[
+            evenly_spaced(self.size, count, None if repeats is None else repeats[self.rows])
+        ]
 
     def _zero_sums(self) -> Equations:
         """Return the sums of no samples."""

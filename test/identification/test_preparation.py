@@ -13,7 +13,7 @@ from identification.robots import load
 
 import dyn_ros
 from dyn_ros import Samples
-from dyn_ros.identification.motion import stamps
+from dyn_ros.identification.motion import numerics, stamps
 
 FREQUENCIES = [0.1, 0.23, 0.4, 0.7]
 
@@ -240,6 +240,82 @@ def test_held_efforts_are_used_once(held):
 def test_rounded_efforts_are_not_held():
     faulty = faults.with_coarse_efforts(recorded(regular(500.0)), step=1.0)
     assert faulty.samples().weight.min() == 1.0
+
+
+# --- joints that are published less often
+
+
+def published_less_often(recording, joints=(4, 5), period=10):
+    """Return a recording in which joints repeat, with rows of their own, and their new rows."""
+    rows = np.arange(len(recording.time))
+    held, others = rows // period * period, np.where(rows % period == 0, rows - 1, rows)
+    q, tau = recording.q[np.maximum(others, 0)], recording.tau[np.maximum(others, 0)]
+    q[:, joints], tau[:, joints] = recording.q[held][:, joints], recording.tau[held][:, joints]
+    return dataclasses.replace(recording, q=q, tau=tau), rows % period == 0
+
+
+@pytest.mark.parametrize("rate, period", [(1000.0, 10), (200.0, 10), (200.0, 3)])
+def test_joints_that_are_published_less_often_are_used_once(rate, period):
+    recording, is_new = published_less_often(recorded(regular(rate)), period=period)
+    samples = recording.samples(cutoff=4.0)
+    rows = np.searchsorted(recording.time, samples.time)
+    assert np.array_equal(samples.repeats[:, 4], ~is_new[rows])
+    assert np.array_equal(samples.repeats[:, 0], is_new[rows])
+    error = samples.v - recording.exact_v[rows]
+    assert np.sqrt(np.mean(error**2) / np.mean(recording.exact_v**2)) < 5e-3
+    (warning,) = (text for text in samples.warnings if "less often" in text)
+    names = arm().velocity_names
+    assert all(names[k] in warning for k in (4, 5)) and names[0] not in warning
+
+
+def test_velocities_of_joints_that_are_published_less_often():
+    recording, _ = published_less_often(recorded(regular(200.0)))
+    v = recording.exact_v.copy()
+    v[:, 4:] = v[np.arange(len(v)) // 10 * 10, 4:]
+    samples = recording.samples(cutoff=4.0, v=v)
+    rows = np.searchsorted(recording.time, samples.time)
+    assert np.abs(samples.v - recording.exact_v[rows])[:, 4:].max() < 0.02
+
+
+@pytest.mark.parametrize("counts", [2**10, 2**13])
+def test_joints_with_rounded_positions_and_efforts_do_not_repeat(counts):
+    recording = recorded(regular(500.0), counts=counts)
+    tau = 0.5 * np.round(recording.tau / 0.5)
+    assert dataclasses.replace(recording, tau=tau).samples(cutoff=4.0).repeats is None
+
+
+def test_samples_with_and_without_repeated_torques_are_joined():
+    recording = recorded(regular(200.0))
+    often, rarely = recording.samples(), published_less_often(recording)[0].samples()
+    joined = Samples.concatenate([often, rarely])
+    assert not joined.repeats[: len(often)].any()
+    assert np.array_equal(joined.repeats[len(often) :], rarely.repeats)
+    assert Samples.concatenate([often, often]).repeats is None
+    model, locked = dyn_ros.lock_joints(arm(), joined, {arm().joint_names[5]: None})
+    assert locked.repeats.shape == locked.tau.shape == (len(joined), model.nv)
+
+
+def test_noise_of_joints_that_are_published_less_often():
+    recording = recorded(regular(200.0, 30.0))
+    expected = dyn_ros.identify(arm(), recording.samples())
+    result = dyn_ros.identify(arm(), published_less_often(recording)[0].samples())
+    for joint, reference in zip(result.joints, expected.joints):
+        assert joint.noise == pytest.approx(reference.noise, rel=0.2)
+        assert joint.after < 1.2 * reference.after
+
+
+def test_evenly_spaced_samples_keep_new_values():
+    is_new = np.arange(30_000)[:, None] % [1, 10] == [0, 9]
+    rows = np.arange(30_000)[numerics.evenly_spaced(30_000, 15_000, ~is_new)]
+    assert is_new[rows].mean(axis=0) == pytest.approx([1.0, 0.1], rel=0.1)
+    assert numerics.evenly_spaced(30_000, 15_000) == slice(None, None, 3)
+
+
+def test_second_differences_of_columns_with_gaps():
+    x = np.array([[0.0, 1.0], [1.0, np.nan], [4.0, 2.0], [9.0, np.nan], [16.0, 5.0]])
+    differences = numerics.second_differences(x)
+    assert differences[:, 0].tolist() == [2.0, 2.0, 2.0]
+    assert differences[0, 1] == 2.0 and np.isnan(differences[1:, 1]).all()
 
 
 # --- gaps

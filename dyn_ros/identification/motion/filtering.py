@@ -198,7 +198,7 @@ def filter_derivatives(time: Array, values: Array, cutoff: float, order: int) ->
             rates[k][..., start : start + count] = signal[..., margin : margin + count]
     if grid is time:
         return rates
-    return [_interpolate_signals(grid, signal, time) for signal in rates]
+    return [interpolate_signals(grid, signal, time) for signal in rates]
 
 
 def _filter_block(block: Array, gain: Array, w: Array, step: float, order: int) -> Iterator[Array]:
@@ -222,7 +222,7 @@ def _extend_by_reflection(values: Array, start: int, stop: int) -> Array:
     return np.where(index == clipped, mirrored, 2.0 * values[..., clipped] - mirrored)
 
 
-def _interpolate_signals(grid: Array, values: Array, time: Array) -> Array:
+def interpolate_signals(grid: Array, values: Array, time: Array) -> Array:
     """Return values at other times, by cubic splines."""
     from scipy.interpolate import CubicSpline  # takes 40 MB, and most recordings do not need it
 
@@ -236,7 +236,7 @@ def _resample_evenly(time: Array, values: Array) -> tuple[Array, Array]:
     grid = time[0] + step * np.arange(len(time))
     if np.abs(time - grid).max() <= MAX_JITTER * step:
         return time, values
-    return grid, _interpolate_signals(time, values, grid)
+    return grid, interpolate_signals(time, values, grid)
 
 
 def split_at_gaps(

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from ...engine.kernel.types import Array
@@ -26,12 +27,34 @@ RIDGE = 1e-7  # regularization, relative to the sum of squares of each column
 ROUNDOFF = 1e-13  # rounding error of sums, relative; smaller eigenvalues and residuals count as 0
 
 
-def evenly_spaced(count: int, max_count: int) -> slice:
-    """Return a slice of at most max_count of count samples, evenly spaced."""
-    return slice(None, None, 1 + count // max_count)
+def evenly_spaced(count: int, max_count: int, repeats: NDArray[np.bool_] | None = None) -> slice:
+    """Return a slice of at most max_count of count samples, evenly spaced.
+
+    It has fewer if joints that repeat, in a mask (count, nv), would lose half of their new values.
+    """
+    step = 1 + count // max_count
+    if repeats is not None:
+        is_new = ~repeats
+        min_fraction = 0.5 * is_new.mean(axis=0)
+        while step < count and (is_new[::step].mean(axis=0) < min_fraction).any():
+            step += 1
+    return slice(None, None, step)
 
 
 def robust_deviation(x: Array) -> Array:
     """Return the standard deviation of each column (B, n), from its median absolute value."""
     deviation: Array = np.median(np.abs(x), axis=0) / ndtri(0.75)
     return deviation
+
+
+def second_differences(x: Array) -> Array:
+    """Return second differences of columns (B, n), (B - 2, n); NaN if one of three numbers is.
+
+    In columns without three successive numbers, only every few rows are known: these are compared.
+    """
+    differences: Array = np.diff(x, 2, axis=0)
+    for k in np.flatnonzero(np.isnan(differences).all(axis=0)):
+        column = x[:, k]
+        known_differences = np.diff(column[np.isfinite(column)], 2)
+        differences[: len(known_differences), k] = known_differences
+    return differences

@@ -57,6 +57,7 @@ def prepare_recording(
     recording.drop_glitches()
     recording.remove_jumps()
     recording.split_segments()
+    recording.interpolate_repeats()
     recording.convert_efforts()
     v, a = recording.arrays["v"], recording.arrays["a"]
     is_repeat = is_held = np.zeros(0, bool)
@@ -203,6 +204,42 @@ class _Preparation:
                 f"time: expected stamps in s, got a sampling period of "
                 f"{self.period:.6g} s; convert other units"
             )
+
+    def interpolate_repeats(self) -> None:
+        """Interpolate the motion of joints that repeat while others are new, and report them.
+
+        Their efforts remain; the mask "repeats" states which do not count.
+        """
+        self.arrays["repeats"] = None
+        repeats = stamps.find_repeated_joints(self.model, self.arrays) if self.is_filtered else None
+        if repeats is None:
+            return
+        self.arrays["repeats"] = repeats
+        for joint in joint_slices(self.model):
+            for name, column in (("q", joint.q.start), ("v", joint.v.start)):
+                if self.arrays[name] is not None and repeats[:, joint.v.start].any():
+                    self._interpolate_column(
+                        self.arrays[name][:, column], repeats[:, joint.v.start]
+                    )
+        fractions = repeats.mean(axis=0)
+        names = [
+            f"{self.model.velocity_names[k]} ({100.0 * fractions[k]:.0f} %)"
+            for k in np.flatnonzero(fractions > stamps.MAX_REPEATED_FRACTION)
+        ]
+        self.warnings.append(
+            "joints are published less often than others, so that their values repeat in many "
+            f"samples, which are not used for these joints: {', '.join(names)}"
+        )
+
+    def _interpolate_column(self, values: Array, repeats: NDArray[np.bool_]) -> None:
+        """Replace repeated values (B,) by splines through the new ones, in each segment."""
+        for segment in self.segments:
+            rows = np.arange(*segment)
+            new_rows = rows[~repeats[rows]]
+            if 1 < len(new_rows) < len(rows):
+                time, new_time = self.arrays["time"][rows], self.arrays["time"][new_rows]
+                inner = np.clip(time, new_time[0], new_time[-1])
+                values[rows] = filtering.interpolate_signals(new_time, values[new_rows], inner)
 
     def _split_at_gaps(
         self, max_gap: float, period: float | None = None

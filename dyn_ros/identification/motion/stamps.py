@@ -11,12 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...engine.kernel.types import Array
+from ...engine.model.coordinates import joint_slices
+from ...engine.model.model import Model
 from .filtering import MAX_JITTER, Segment, filter_derivatives, highest_cutoff
 from .numerics import FILTER_BLOCK_SIZE, MIN_SAMPLES, robust_deviation
 
 _MAX_DEVIATION_RATIO = 0.7  # deviations with corrected stamps, relative to those measured
 _MIN_SPACING = 0.3  # sampling periods between two samples
 _NEIGHBOR_ROWS = 3  # rows before and after, in which a robot that moves has moved
+_MIN_NEW_VALUES = 50  # of a joint that is published less often than others
+_MAX_SUCCESSIVE_FRACTION = 0.1  # new values that follow another one; rounded values often do
 MAX_REPEATED_FRACTION = 0.4  # relative to the rows in motion; above, rows are published too often
 _MIN_REGULAR_FRACTION = 0.8  # steps between new efforts of the usual length
 
@@ -64,6 +68,46 @@ def find_held_efforts(q: Array, tau: Array) -> NDArray[np.bool_] | None:
         return None
     is_regular = np.abs(lengths - np.median(lengths)) <= 1.0
     return is_equal if is_regular.mean() > _MIN_REGULAR_FRACTION else None
+
+
+def find_repeated_joints(model: Model, arrays: Mapping[str, Any]) -> NDArray[np.bool_] | None:
+    """Return a mask (B, nv) of joints whose numbers are those of the row before; None without any.
+
+    They repeat if other joints are published more often, at regular intervals. In rows in which
+    only these joints are new, the other joints repeat.
+    """
+    is_equal = np.zeros(arrays["tau"].shape, bool)
+    joints = [joint for joint in joint_slices(model) if joint.v.stop - joint.v.start == 1]
+    moves = np.ones(len(is_equal), bool)
+    moves[1:] = (arrays["q"][1:] != arrays["q"][:-1]).any(axis=1)
+    is_slow = np.zeros(model.nv, bool)
+    for joint in joints:
+        columns = [arrays["q"][:, joint.q.start], arrays["tau"][:, joint.v.start]]
+        if arrays["v"] is not None:
+            columns.append(arrays["v"][:, joint.v.start])
+        is_equal[1:, joint.v.start] = np.logical_and.reduce(
+            [column[1:] == column[:-1] for column in columns]
+        )
+        is_slow[joint.v.start] = _is_slow(np.flatnonzero(~is_equal[:, joint.v.start] & moves))
+    if not is_slow.any() or is_slow.all():
+        return None
+    is_frequent = np.zeros(model.nv, bool)
+    is_frequent[[joint.v.start for joint in joints if not is_slow[joint.v.start]]] = True
+    only_slow_is_new = is_equal[:, is_frequent].all(axis=1, keepdims=True)
+    repeats_joints: NDArray[np.bool_] = is_equal & (is_slow | (is_frequent & only_slow_is_new))
+    return repeats_joints
+
+
+def _is_slow(new_rows: NDArray[np.intp]) -> bool:
+    """Return True if new values of a joint are in regular intervals of several rows."""
+    if len(new_rows) < _MIN_NEW_VALUES:
+        return False
+    lengths = np.diff(new_rows)
+    is_regular = np.abs(lengths - np.median(lengths)) <= 1.0
+    return bool(
+        is_regular.mean() > _MIN_REGULAR_FRACTION
+        and np.mean(lengths == 1) < _MAX_SUCCESSIVE_FRACTION
+    )
 
 
 def correct_stamps(
