@@ -17,6 +17,7 @@ import numpy as np
 
 from .. import __version__
 from ..drives.efforts import UNITS_BY_INTERFACE
+from ..engine.kernel.types import Array
 from ..engine.model.model import Model
 from ..observer.contact_intervals import ContactInterval, merge_contact_intervals
 from ..recordings.formats.spans import Source
@@ -25,6 +26,7 @@ from ..recordings.part import read_part
 from ..recordings.plan import Part
 from ..recordings.recording import Recording, describe_row_notes, rate_mask
 from ..recordings.selection import open_parts
+from ..recordings.tables.row_selection import escape_braces
 from ..states.joint_states import abbreviate_names
 from .effort_checks import check_effort_units
 from .quantities import VELOCITY_QUANTITIES, QuantitySettings, compute_quantities
@@ -102,7 +104,7 @@ class PartWriter:
             "states": len(table),
             "rejected": rejected,
             "problems": [*part.problems, *filter(None, [part.incomplete])],
-            "row_notes": dict(part.row_notes),
+            "row_notes": {**part.row_notes, **_incomplete_state_notes(model, part, self)},
             "notes": [
                 *jump_warnings,
                 *replace(part, row_notes={}).notes,
@@ -135,15 +137,41 @@ def _unknown_signal_notes(
             if name.partition(".")[0] == quantity
         )
     )
-    states = part.states_in_interval
-    # velocities that are computed from the positions are the subject of `velocity_notes`
-    is_computed = computed_velocity_mask(model, states, writer.settings)
-    velocities = np.where(is_computed, 0.0, states.v)
-    for signal, values in (("velocities", velocities), ("efforts", states.tau)):
+    for signal, values in _used_signals(model, part, writer):
         is_unknown = np.isnan(values).all(axis=0)
         if signal in required_signals and len(values) and is_unknown.any():
             names = [model.velocity_names[i] for i in np.flatnonzero(is_unknown)]
             yield f"the {signal} of {abbreviate_names(names)} are unknown{part.unread_topics_hint}"
+
+
+def _incomplete_state_notes(model: Model, part: Recording, writer: PartWriter) -> dict[str, int]:
+    """Return notes on states that lack velocities or efforts of quantities, and their numbers."""
+    notes = {}
+    for signal, values in _used_signals(model, part, writer):
+        is_unknown = np.isnan(values)
+        is_unknown &= ~is_unknown.all(axis=0)  # see ``_unknown_signal_notes``
+        quantities = [name for name in writer.quantities if signal in REQUIREMENTS.get(name, "")]
+        if not quantities or not is_unknown.any():
+            continue
+        counts = is_unknown.sum(axis=0)
+        worst = escape_braces(repr(model.velocity_names[int(np.argmax(counts))]))
+        joint_count = np.count_nonzero(counts)
+        more = f" or {joint_count - 1} more joints" if joint_count > 1 else ""
+        notes[
+            f"{{}} states lack the {signal} of {worst}{more}, and have no {' or '.join(quantities)}"
+        ] = int(np.count_nonzero(is_unknown.any(axis=1)))
+    return notes
+
+
+def _used_signals(model: Model, part: Recording, writer: PartWriter) -> Iterator[tuple[str, Array]]:
+    """Yield velocities and efforts (n, nv) by name; NaN where they are unknown.
+
+    Velocities that are computed from the positions are the subject of ``velocity_notes``.
+    """
+    states = part.states_in_interval
+    is_computed = computed_velocity_mask(model, states, writer.settings)
+    yield "velocities", np.where(is_computed, 0.0, states.v)
+    yield "efforts", states.tau
 
 
 # --- in this process

@@ -261,7 +261,10 @@ class _TableBuilder:
         states, settings = self._states, self._settings
         torque = np.full(states.v.shape, np.nan)
         for rows in split_runs(
-            states.stamp, complete_state_mask(states, settings.max_gap), settings.max_gap
+            states.stamp,
+            recent_state_mask(states, settings.max_gap),
+            settings.max_gap,
+            np.asarray(np.isfinite(states.v).all(axis=1)),
         ):
             time = 1e-9 * (states.stamp[rows] - states.stamp[rows[0]])
             if len(rows) < MIN_RUN_LENGTH:
@@ -319,12 +322,10 @@ def measured_torques(model: Model, q: Array, effort: Array) -> Array:
     return add_compensated_gravity(model, Data(model), q, model.drives.to_torque(effort))
 
 
-def complete_state_mask(states: States, max_gap: float) -> NDArray[np.bool_]:
-    """Return True for each state whose velocities are known and whose joints are recent, (n,)."""
-    is_complete: NDArray[np.bool_] = np.isfinite(states.v).all(axis=1) & (
-        states.behind <= round(max_gap * 1e9)
-    )
-    return is_complete
+def recent_state_mask(states: States, max_gap: float) -> NDArray[np.bool_]:
+    """Return True for each state whose joints are recent, (n,)."""
+    is_recent: NDArray[np.bool_] = states.behind <= round(max_gap * 1e9)
+    return is_recent
 
 
 def compute_observer_results(
@@ -341,7 +342,7 @@ def compute_observer_results(
         states.q,
         states.v,
         states.tau,
-        complete_state_mask(states, settings.max_gap),
+        recent_state_mask(states, settings.max_gap),
         results,
     )
 

@@ -89,7 +89,7 @@ def velocity_notes(model: Model, states: States, settings: QuantitySettings) -> 
             f"sampling period of {period:.6g} s; convert other units, or record for longer"
         ]
     is_known = np.asarray(np.isfinite(states.v).all(axis=1))
-    known_runs = split_runs(states.stamp, is_known, settings.max_gap)
+    known_runs = split_runs(states.stamp, np.ones_like(is_known), settings.max_gap, is_known)
     if not known_runs:
         return []
     sample = states.take(max(known_runs, key=len)[:_MAX_CHECKED_STATES])

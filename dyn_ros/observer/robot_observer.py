@@ -148,15 +148,21 @@ class RobotObserver:
     ) -> tuple[Array, float] | None:
         """Process a state with a stamp [ns] and efforts as from ``to_torque``.
 
-        ``missing`` is the reason why it cannot be used, or empty. If ``residual``, ``residual`` and
-        ``frictionless`` are computed, too. Returns the external efforts before the second low pass
-        and the time since the sample before [s], or None.
+        ``missing`` is the reason why it cannot be used, or empty. A state without velocities or
+        efforts is left out; the observer continues after it unless the gap is too long. If
+        ``residual``, ``residual`` and ``frictionless`` are computed, too. Returns the external
+        efforts before the second low pass and the time since the sample before [s], or None.
         """
         self.valid = self.residual_valid = False
         self.measured = None
+        if v is None or tau is None:
+            if self._running and 1e-9 * (stamp - self._stamp) > self.settings.max_gap:
+                self._restart(missing)
+            self.problem = missing
+            return None
         if reason := missing or self.interruption(stamp):
             self._restart(reason)
-        if missing or v is None or tau is None:
+        if missing:
             return None
         if self._running and stamp == self._stamp:
             self.problem = "the stamps of joint_states do not advance"
@@ -266,15 +272,17 @@ class RobotObserver:
 
         Names are "external", "speed", "residual" and "frictionless". Results are NaN where they are
         not valid. Efforts ``tau`` are as measured; ``is_usable`` (n,) is False for a state that
-        cannot be used for a reason that its numbers do not show. A run that ends before the
-        observer has settled is not computed. The state for ``update`` is not kept.
+        cannot be used for a reason that its numbers do not show. States without all velocities and
+        efforts are left out. A run that ends before the observer has settled is not computed. The
+        state for ``update`` is not kept.
         """
         results = {name: np.full(v.shape, np.nan) for name in result_names}
         if not self.model.nv:
             return results
         torque = self.to_torque(tau)
-        is_usable = is_usable & self.is_plausible(v, torque)
-        for rows in split_runs(stamp, is_usable, self.settings.max_gap):
+        is_complete = np.asarray((np.isfinite(v) & np.isfinite(torque)).all(axis=1))
+        is_usable = is_usable & (self.is_plausible(v, torque) | ~is_complete)
+        for rows in split_runs(stamp, is_usable, self.settings.max_gap, is_complete):
             if not self._has_settled(float(stamp[rows[-1]] - stamp[rows[0]])):
                 continue
             selection = _as_slice(rows)
@@ -372,14 +380,22 @@ def common_delay(model: Model) -> float:
     return float(delays[0]) if coordinates else 0.0
 
 
-def split_runs(stamp: Index, usable: NDArray[np.bool_], max_gap: float) -> list[Index]:
+def split_runs(
+    stamp: Index,
+    is_usable: NDArray[np.bool_],
+    max_gap: float,
+    is_complete: NDArray[np.bool_] | bool = True,
+) -> list[Index]:
     """Return the rows of each run of states that an observer can process without a restart.
 
-    ``stamp`` [ns] and ``usable``, whether all inputs are known, are (n,); ``max_gap`` is in s.
+    ``stamp`` [ns], ``is_usable`` and ``is_complete`` are (n,); ``max_gap`` is in s. A state that is
+    not usable ends a run; an incomplete one, whose velocity or effort is unknown, is left out.
     """
     kind = np.empty(len(stamp), np.uint8)
+    usable = np.where(is_complete, runs_kernel.USABLE, runs_kernel.INCOMPLETE)
+    usable = np.where(is_usable, usable, runs_kernel.UNUSABLE).astype(np.uint8)
     find = load_function(runs_kernel.RUNS)
-    find(np.ascontiguousarray(stamp), usable.astype(np.uint8), len(stamp), max_gap, kind)
+    find(np.ascontiguousarray(stamp), usable, len(stamp), max_gap, kind)
     rows = np.flatnonzero(kind)
     starts = np.flatnonzero(kind[rows] == runs_kernel.BEGINS)
     return np.split(rows, starts[1:]) if len(rows) else []

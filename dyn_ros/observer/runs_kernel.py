@@ -3,7 +3,7 @@
 """Rule by which an observer restarts among states in order of time, for each state and for all.
 
 It restarts after a gap longer than ``max_gap``, or than five usual periods and 10 ms, and where
-stamps go back.
+stamps go back. States that lack a velocity or an effort are left out: the step over them is longer.
 """
 
 from ..engine.kernel.lanes import integers_at
@@ -15,6 +15,7 @@ MAX_MISSED_PERIODS = 5.0  # usual periods; after a longer gap, the motion is unk
 SHORTEST_GAP = 0.01  # s; no shorter one causes a restart
 PERIOD_ADAPTATION = 0.05  # weight of the latest period in the usual one
 NO_RUN, CONTINUES, BEGINS = 0, 1, 2
+UNUSABLE, USABLE, INCOMPLETE = 0, 1, 2
 
 
 @kernel
@@ -32,16 +33,18 @@ def period_after(dt, period, max_gap):
 def find_runs(stamp, usable, count, max_gap, kind):
     """Write BEGINS, CONTINUES or NO_RUN for each of ``count`` states to ``kind``.
 
-    Reads ``stamp`` [ns] and ``usable``; the arrays are passed by their addresses.
+    Reads ``stamp`` [ns] and ``usable``: UNUSABLE states end a run. The arrays are passed by their
+    addresses.
 
-    A state whose stamp is that of the one before belongs to none, but does not end a run.
+    INCOMPLETE states, and those whose stamp is that of the one before, belong to no run, but do not
+    end it.
     """
     stamp, usable, kind = integers_at(stamp), bytes_at(usable), bytes_at(kind)
     running, last, usual = False, 0, 0.0
     for k in range(count):
         kind[k] = NO_RUN
-        if not usable[k]:
-            running = False
+        if usable[k] != USABLE:
+            running = running and usable[k] == INCOMPLETE
             continue
         if running:
             period = period_after(1e-9 * (stamp[k] - last), usual, max_gap)

@@ -579,3 +579,58 @@ def test_the_name_of_a_file_instead_of_a_folder(bag, tmp_path, capsys):
     (tmp_path / "out").touch()
     assert cli.main(["log", str(bag), "--robot", str(ARM), "--out", str(tmp_path / "out")]) == 2
     assert "out is a file; choose the name of a folder" in capsys.readouterr().err
+
+
+# --- states that jump, or lack something
+
+
+def write_motion(path, change):
+    """Write a table with 10 s of a motion, and return its number of rows."""
+    time = np.arange(2000) / 200.0
+    q = 0.5 * np.sin(time[:, None] * np.arange(1, MODEL.nv + 1) ** 0.5)
+    v, tau = np.gradient(q, time, axis=0), np.ones_like(q)
+    change(q, v, tau)
+    columns = {"time": time}
+    for kind, values in (("position", q), ("velocity", v), ("effort", tau)):
+        columns |= {f"{kind}.{name}": values[:, k] for k, name in enumerate(MODEL.joint_names)}
+    rows = np.transpose(list(columns.values()))
+    np.savetxt(path, rows, "%.12g", ",", header=",".join(columns), comments="")
+    return len(time)
+
+
+def known_residuals(folder):
+    table = pyarrow.parquet.read_table(folder)
+    return len(table), np.isfinite(table["residual.elbow_pitch"].to_numpy())
+
+
+def test_states_without_efforts_do_not_interrupt_residuals(tmp_path, capfd):
+    def change(q, v, tau):
+        tau[::5, 3] = np.nan
+        tau[1:500:5, 1] = np.nan
+
+    count = write_motion(tmp_path / "run.csv", change)
+    out = tmp_path / "out"
+    assert not run(tmp_path / "run.csv", "--robot", ARM, "--compute", "residual", "--out", out)
+    rows, is_known = known_residuals(out)
+    assert rows == count and is_known.sum() > count - 500 - 20
+    warning = "500 states lack the efforts of 'elbow_pitch' or 1 more joints, and have no residual"
+    assert warning in " ".join(capfd.readouterr().err.split())
+
+
+def test_jumps_of_positions_are_reported(tmp_path, capfd):
+    def change(q, v, tau):
+        q[400:420, 3] += 0.9
+        q[1000:, 2] += 0.9
+        q[1500:, 6] += 2.0 * np.pi
+
+    count = write_motion(tmp_path / "run.csv", change)
+    out = tmp_path / "out"
+    assert not run(tmp_path / "run.csv", "--robot", ARM, "--compute", "residual", "--out", out)
+    rows, is_known = known_residuals(out)
+    assert rows == count - 20
+    begins = np.flatnonzero(is_known[1:] & ~is_known[:-1])
+    assert len(begins) == 3  # also after the glitch, which is longer than five periods
+    text = " ".join(capfd.readouterr().err.split())
+    assert "jumps and jumps back at 2.000000 s: 'elbow_pitch' by 0.9 rad" in text
+    assert "jumps at 5.000000 s: 'upper_arm_roll' by 0.9 rad" in text
+    assert "jumps by whole turns at 7.500000 s: 'wrist_roll' by 6.28 rad" in text

@@ -108,6 +108,37 @@ def test_why_it_restarts():
     assert np.isnan(results["external"][30:40]).all()
 
 
+@pytest.mark.parametrize("values", [{}, {"method": "kalman"}, {"effort_delay": 0.013}], ids=str)
+def test_states_without_efforts_or_velocities_are_left_out(values):
+    model = motions.lossy("panda")
+    stamp, q, v, tau = recorded(model)
+    rows = np.setdiff1d(np.arange(len(stamp)), [30, 31, 33, 90])
+    usable = np.ones(len(rows), bool)
+    expected = RobotObserver(model, settings_of(**values)).run(
+        stamp[rows], q[rows], v[rows], tau[rows], usable, ["external", "residual", "speed"]
+    )
+    tau[[30, 33], 2] = np.nan
+    v[[31, 90], 1] = np.nan
+    observer = RobotObserver(model, settings_of(**values))
+    found = observer.run(stamp, q, v, tau, np.ones(len(stamp), bool), expected)
+    for name, results in expected.items():
+        np.testing.assert_array_equal(found[name][rows], results, err_msg=name)
+        assert np.isnan(np.delete(found[name], rows, axis=0)).all()
+        assert np.isfinite(results[30:35]).all()
+
+
+def test_efforts_that_are_missing_for_long_restart_it():
+    model = motions.lossy("panda")
+    stamp, q, v, tau = recorded(model)
+    reasons = []
+    observer = RobotObserver(model, settings_of(), reasons.append)
+    for k in range(60):
+        missing = "unknown effort" if k >= 10 else ""
+        observer.update(int(stamp[k]), q[k], v[k], None if missing else tau[k], missing)
+        assert observer.problem == missing and not (missing and observer.valid)
+    assert reasons == ["the observer restarts: unknown effort"] and observer.restarts == 1
+
+
 def test_values_that_cannot_be_measured():
     model = motions.lossy("panda")
     _, _, v, tau = recorded(model)
