@@ -220,12 +220,14 @@ class Samples:
         not interpolated: if the time stamps are not equally spaced, the motion is evaluated at
         them.
 
-        Quaternions and planar positions are filtered as signals too; angles of continuous joints
-        are unwrapped. A segment ends where time goes back, and at a gap of more than 3.5 sampling
+        Quaternions and planar positions are filtered as signals too; angles are unwrapped. A
+        segment ends where time goes back or positions jump, and at a gap of more than 3.5 sampling
         periods and an eighth of a period of the cutoff.
 
         Samples are dropped that have the time stamp of the sample before or, in a motion, all its
-        numbers, or one that jumps and jumps back; also where less frequent efforts repeat.
+        numbers, or one that jumps and jumps back; also with NaN, which is unknown, and where less
+        frequent efforts repeat. Of joints that are published less often than others, the motion is
+        interpolated, and each torque used once.
         Stamps are corrected if they jitter, as after reception by a computer; samples are then
         equally spaced, or all positions of a row are late by the same time, where this
         makes the motion smoother by more than the noise of the positions explains.

@@ -117,7 +117,7 @@ def test_absurd_stamps_make_no_long_messages(tmp_path, factor):
         Samples.from_table(arm(), path)
     assert len(str(error.value)) < 200
     broken = recording.tau.copy()
-    broken[7, 2] = np.nan
+    broken[7, 2] = np.inf
     with pytest.raises(ValueError, match="tau: expected finite") as error:
         Samples.from_arrays(arm(), stamps, recording.q, broken)
     assert len(str(error.value)) < 200
@@ -140,7 +140,7 @@ def test_corrupt_rows_at_the_ends_are_left_out():
     recording = recorded(regular(100.0, 5.0))
     expected = faults.rows_of(recording, np.arange(9, 490)).samples(cutoff=8.0)
     recording.q[1:9] = 253.0
-    recording.time[3], recording.tau[8, 1], recording.time[490] = -1.6e184, np.nan, np.inf
+    recording.time[3], recording.tau[8, 1], recording.time[490] = -1.6e184, -np.inf, np.inf
     samples = recording.samples(cutoff=8.0)
     for name in ("time", "q", "v", "tau"):
         np.testing.assert_array_equal(getattr(samples, name), getattr(expected, name))
@@ -148,6 +148,42 @@ def test_corrupt_rows_at_the_ends_are_left_out():
         "left out rows 0 to 8",
         "left out rows 490 to 499",
     ]
+
+
+@pytest.mark.parametrize("rows", [[0, 1, 2, 7], [497, 499], [203], [5, 300]])
+@pytest.mark.parametrize("name", ["q", "tau", "v", "time"])
+def test_rows_with_unknown_numbers_are_left_out_wherever_they_are(name, rows):
+    recording = recorded(regular(100.0, 5.0))
+    arrays = {"time": recording.time, "q": recording.q, "tau": recording.tau}
+    arrays["v"] = recording.exact_v.copy()
+    remaining = {key: np.delete(array, rows, axis=0) for key, array in arrays.items()}
+    arrays[name][(rows, 1) if name != "time" else rows] = np.nan
+    samples = Samples.from_arrays(arm(), **arrays, cutoff=8.0)
+    expected = Samples.from_arrays(arm(), **remaining, cutoff=8.0)
+    for key in ("time", "q", "v", "a", "tau"):
+        np.testing.assert_array_equal(getattr(samples, key), getattr(expected, key))
+    column = "time" if name == "time" else f"{name}.{arm().velocity_names[1]}"
+    warning = f"left out {len(rows)} of 500 rows that are blank in the column '{column}'"
+    assert warning in samples.warnings[0]
+
+
+def test_unknown_and_corrupt_rows_have_their_numbers():
+    recording = recorded(regular(100.0, 5.0))
+    recording.q[4] = 1e20
+    recording.tau[10:12, 3] = np.nan
+    warnings = recording.samples(cutoff=8.0).warnings
+    assert warnings[0].startswith("left out rows 0 to 4, ")
+    assert warnings[1].endswith(": 10 to 11, counted from 0")
+    recording.tau[100, 2] = np.inf
+    with pytest.raises(ValueError, match=r"got inf in tau\[100, 2\]"):
+        recording.samples()
+
+
+def test_a_signal_that_is_never_known_is_an_error():
+    recording = recorded(regular(100.0, 5.0))
+    recording.tau[:, 2] = np.nan
+    with pytest.raises(ValueError, match=r"the recording has no row .* 'tau\..*' in 500"):
+        recording.samples()
 
 
 @pytest.mark.parametrize("rate", [500.0, 1000.0])

@@ -317,3 +317,18 @@ def test_spaces_between_columns(arm, table, tmp_path):
     for reader in (lambda: read_table(arm, path), lambda: read(path, arm)):
         with pytest.raises(ValueError, match="got spaces in the first line; convert .* sed"):
             reader()
+
+
+# --- names of several levels
+
+
+def test_columns_with_levels_of_pandas(arm, table, tmp_path):
+    expected = read_table(arm, table)
+    levels = [tuple(name.split(".")) if "." in name else (name, "") for name in table.columns]
+    with_levels = table.set_axis(pandas.MultiIndex.from_tuples(levels), axis=1)
+    path = write(with_levels, tmp_path / "levels.parquet")
+    with_dates = with_levels.assign(time=pandas.to_datetime(1e9 * (EPOCH + table.time)))
+    for source in (with_levels, path, write(with_dates, tmp_path / "dates.parquet")):
+        found = read_table(arm, source)
+        assert np.array_equal(found.q, expected.q) and np.array_equal(found.effort, expected.effort)
+    assert np.array_equal(read(path, arm).v, table.filter(like="velocity").to_numpy())

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,40 +125,50 @@ def make_contact_mask(
     return mask.astype(bool)
 
 
-def check_measurements(
-    model: Model,
-    time: Array,
-    raw: dict[str, Array | None],
-    in_contact: NDArray[np.bool_] | None,
-    rows: slice,
-) -> None:
-    """Raise a ValueError unless the numbers in the rows can be measurements.
-
-    All arrays must have as many rows as time stamps. Only ``rows`` of them are checked.
-    """
-    finite = np.isfinite(time)
-    if not finite[rows].all():
-        index = rows.start + int(np.argmin(finite[rows]))
-        raise ValueError(f"time: expected finite numbers, got {time[index]} in time[{index}]")
-    for name, array in (*raw.items(), ("in_contact", in_contact)):
+def require_equal_lengths(time: Array, arrays: Mapping[str, NDArray[Any] | None]) -> None:
+    """Raise a ValueError unless all arrays have as many rows as time stamps."""
+    for name, array in arrays.items():
         if array is not None and len(array) != len(time):
             raise ValueError(
                 f"{name}: expected a row for each of the {len(time)} time stamps, got {len(array)}"
             )
-    for name, array in raw.items():
-        axes = {"q": ("nq",), "f_ext": ("njoints", 6)}.get(name, ("nv",))
-        for start in range(rows.start, rows.stop, BLOCK_SIZE):
-            block = slice(start, min(start + BLOCK_SIZE, rows.stop))
+
+
+def check_measurements(
+    model: Model, arrays: Mapping[str, NDArray[Any] | None], row_numbers: NDArray[np.int_]
+) -> None:
+    """Raise a ValueError unless the numbers can be measurements.
+
+    ``row_numbers`` (B,) are the numbers of the rows in the recording.
+    """
+    time = arrays["time"]
+    assert time is not None
+    finite = np.isfinite(time)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        raise ValueError(
+            f"time: expected finite numbers, got {time[row]} in time[{row_numbers[row]}]"
+        )
+    for name, axes in (
+        ("q", ("nq",)),
+        ("v", ("nv",)),
+        ("a", ("nv",)),
+        ("tau", ("nv",)),
+        ("f_ext", ("njoints", 6)),
+    ):
+        array = arrays[name]
+        for start in range(0, len(time), BLOCK_SIZE):
+            block = slice(start, start + BLOCK_SIZE)
             if array is None or (np.abs(array[block]) < MAX_MEASUREMENT).all():
                 continue
             row, *columns = map(int, np.argwhere(~(np.abs(array[block]) < MAX_MEASUREMENT))[0])
-            index = (start + row, *columns)
-            limit = f" below {MAX_MEASUREMENT:g}" if np.isfinite(array[index]) else ""
+            place = (start + row, *columns)
+            value, index = array[place], (int(row_numbers[start + row]), *columns)
+            limit = f" below {MAX_MEASUREMENT:g}" if np.isfinite(value) else ""
             raise ValueError(
-                f"{name}: expected finite numbers{limit}, got {array[index]:g} in "
+                f"{name}: expected finite numbers{limit}, got {value:g} in "
                 f"{name}[{', '.join(map(str, index))}]{describe_coordinate(model, axes, index)} "
-                "at time "
-                f"{format_stamp(time[start + row])} s; remove these samples"
+                f"at time {format_stamp(time[start + row])} s; remove these samples"
             )
-    if (q := raw["q"]) is not None:
-        require_valid(model, "q", ("nq",), q[rows])
+    if arrays["q"] is not None:
+        require_valid(model, "q", ("nq",), arrays["q"])

@@ -17,7 +17,12 @@ from ...engine.kernel.validation import finite_number
 from ...engine.model.coordinates import JointSlices, joint_slices
 from ...engine.model.model import Model
 from ...recordings.jumps import find_jumps
-from ...recordings.tables.row_selection import MAX_GAP_PERIODS, format_stamp, uncorrupted_rows
+from ...recordings.tables.row_selection import (
+    MAX_GAP_PERIODS,
+    find_complete_rows,
+    format_stamp,
+    uncorrupted_rows,
+)
 from . import filtering, measurements, stamps
 from .cutoff import cutoff_from_torques
 from .filtering import Segment, Spectrum, cutoff_from_spectra, joint_velocities, lowest_cutoff
@@ -48,10 +53,12 @@ def prepare_recording(
     """
     contact_mask = measurements.make_contact_mask(model, contacts, in_contact)
     times = measurements.copy_stamps(time)
-    rows = uncorrupted_rows(times, raw)
-    measurements.check_measurements(model, times, raw, contact_mask, rows)
-    recording = _Preparation(model, {"time": times, **raw, "in_contact": contact_mask})
-    recording.drop_corrupt(rows)
+    arrays = {"time": times, **raw, "in_contact": contact_mask}
+    measurements.require_equal_lengths(times, arrays)
+    recording = _Preparation(model, arrays)
+    recording.drop_corrupt(uncorrupted_rows(times, raw))
+    recording.drop_unknown()
+    measurements.check_measurements(model, recording.arrays, recording.row_numbers)
     recording.drop_repeated()
     filtering.make_continuous(model, recording.arrays["q"])
     recording.drop_glitches()
@@ -126,6 +133,27 @@ class _Preparation:
         self.arrays = {
             name: None if array is None else array[rows] for name, array in self.arrays.items()
         }
+        self.row_numbers = self.row_numbers[rows]
+
+    def drop_unknown(self) -> None:
+        """Drop and report rows in which a number is NaN, which means unknown."""
+        columns = [
+            ([f"{name}.{coordinate}" for coordinate in coordinates], self.arrays[name])
+            for name, coordinates in (
+                ("q", self.model.position_names),
+                *((name, self.model.velocity_names) for name in ("v", "a", "tau")),
+            )
+            if self.arrays[name] is not None
+        ]
+        is_complete, warning = find_complete_rows(
+            [*columns, (["time"], self.arrays["time"][:, None])],
+            len(self.row_numbers),
+            "the recording",
+            int(self.row_numbers[0]) if len(self.row_numbers) else 0,
+        )
+        if is_complete is not None:
+            self.warnings.append(warning)
+            self._keep(np.flatnonzero(is_complete))
 
     def drop_repeated(self) -> None:
         """Drop rows with the time stamp, or with all numbers, of the row before."""

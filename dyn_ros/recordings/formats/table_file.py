@@ -355,12 +355,8 @@ def _uncorrupted_rows(
     count = len(is_usable)
     if not any(is_end):
         return slice(0, count)
-    columns = {
-        name: np.nan_to_num(values, nan=0.0, posinf=np.inf, neginf=-np.inf)
-        for name, values in table.items()
-    }
     times = np.where(is_usable | is_empty, 0.0, np.inf)
-    rows = uncorrupted_rows(times, columns)
+    rows = uncorrupted_rows(times, table)
     return slice(rows.start if is_end[0] else 0, rows.stop if is_end[1] else count)
 
 

@@ -9,6 +9,7 @@ of rows, for recordings, are read as far as possible, with a sentence about each
 
 from __future__ import annotations
 
+import ast
 import csv
 import io
 import itertools
@@ -582,6 +583,7 @@ class ParquetFile:
         self._list_elements: dict[str, tuple[str, int]] = {}  # list column and index, by name
         self._has_dates: dict[str, bool] = {}
         self._joints: tuple[str, list[str]] = "", []  # column of lists of names, first list
+        self._file_names = {_join_levels(name): name for name in self._schema.names}
         self.names = self._expand_lists()
         self.damage: list[str] = []
         self._batches: Iterator[Any] = iter(())
@@ -605,7 +607,7 @@ class ParquetFile:
             or kinds.is_fixed_size_list(field.type)
         ]
         if not list_fields:
-            return list(self._schema.names)
+            return list(self._file_names)
         names = [field.name for field in list_fields]
         first_rows = next(self._file.iter_batches(1, columns=names, use_threads=False), None)
         first = {name: first_rows.column(name)[0].as_py() if first_rows else [] for name in names}
@@ -617,7 +619,7 @@ class ParquetFile:
         expanded: list[str] = []
         for field in self._schema:
             if field.name not in first or _is_text(self._arrow, field.type.value_type):
-                expanded.append(field.name)
+                expanded.append(_join_levels(field.name))
                 continue
             count = len(first[field.name] or [])
             labels = [f"{field.name}.{k}" for k in range(count)]
@@ -639,7 +641,7 @@ class ParquetFile:
 
     def _file_column(self, name: str) -> str:
         """Return the column of the file that contains a column."""
-        return self._list_elements.get(name, (name, 0))[0]
+        return self._list_elements.get(name, (self._file_names.get(name, name), 0))[0]
 
     def _select(self, table: Any, name: str) -> Any:
         """Return a column of a table or batch of the file."""
@@ -691,12 +693,12 @@ class ParquetFile:
     def has_dates(self, name: str) -> bool:
         """Return True if a column contains dates or durations, also as text."""
         if name not in self._has_dates:
-            self._has_dates[name] = name in self._schema.names and self._find_dates(name)
+            self._has_dates[name] = name in self._file_names and self._find_dates(name)
         return self._has_dates[name]
 
     def _find_dates(self, name: str) -> bool:
         """Return True if a column has a type of dates, or its first text is one."""
-        kind = self._schema.field(name).type
+        kind = self._type(name)
         if not _is_text(self._arrow, kind):
             return bool(self._arrow.types.is_temporal(kind))
         _, column = next(self._column_batches(name), (0, None))
@@ -705,26 +707,32 @@ class ParquetFile:
 
     def is_integer(self, name: str) -> bool:
         """Return True if a column contains integers."""
-        return name in self._schema.names and bool(
-            self._arrow.types.is_integer(self._schema.field(name).type)
-        )
+        return name in self._file_names and bool(self._arrow.types.is_integer(self._type(name)))
+
+    def _type(self, name: str) -> Any:
+        """Return the type of a column of the file."""
+        return self._schema.field(self._file_names[name]).type
 
     @cached_property
     def blank_names(self) -> frozenset[str]:
         """Columns of signals without any number."""
         metadata = self._file.metadata
-        candidates = {name for name in self._schema.names if len(self) and parse_column(name)[0]}
+        candidates = {
+            file_name: name
+            for name, file_name in self._file_names.items()
+            if len(self) and parse_column(name)[0]
+        }
         for group in range(metadata.num_row_groups):
             row_group = metadata.row_group(group)
             for k in range(row_group.num_columns if candidates else 0):
                 column = row_group.column(k)
                 if column.statistics is not None and column.statistics.has_min_max:
-                    candidates.discard(column.path_in_schema)
-        return frozenset(filter(self._is_blank, candidates))
+                    candidates.pop(column.path_in_schema, None)
+        return frozenset(filter(self._is_blank, candidates.values()))
 
     def _is_blank(self, name: str) -> bool:
         """Return True if a column contains no number."""
-        kinds, kind = self._arrow.types, self._schema.field(name).type
+        kinds, kind = self._arrow.types, self._type(name)
         if kinds.is_null(kind):
             return True
         return bool(kinds.is_floating(kind) or kinds.is_integer(kind)) and all(
@@ -882,7 +890,7 @@ def _frame_columns(frame: Any) -> Mapping[str, Any] | None:
         return {name: _arrow_column(frame.column(name)) for name in frame.column_names}
     if not (hasattr(frame, "columns") and hasattr(frame, "shape")):
         return None
-    columns = {name: frame[name] for name in frame.columns}
+    columns = {_join_levels(name): frame[name] for name in frame.columns}
     index = getattr(frame, "index", None)
     kind = getattr(getattr(index, "dtype", None), "kind", "")
     if index is not None and (kind in "mM" if kind else False) and "time" not in columns:
@@ -890,6 +898,22 @@ def _frame_columns(frame: Any) -> Mapping[str, Any] | None:
     if index is not None and isinstance(index.name, str) and index.name not in columns:
         return {index.name: index.to_series(), **columns}
     return columns
+
+
+def _join_levels(name: Any) -> Any:
+    """Return the name of a column with several levels in pandas, joined by dots; others as given.
+
+    In Parquet, such names are the text of a tuple.
+    """
+    levels = name
+    if isinstance(name, str) and name.startswith("(") and name.endswith(")"):
+        try:
+            levels = ast.literal_eval(name)
+        except (SyntaxError, ValueError):
+            return name
+    if not isinstance(levels, tuple) or not all(isinstance(level, str) for level in levels):
+        return name
+    return ".".join(filter(None, levels))
 
 
 def _arrow_column(column: Any) -> Any:

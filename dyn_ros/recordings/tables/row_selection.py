@@ -25,23 +25,26 @@ def format_stamp(time: float) -> str:
 
 
 def find_complete_rows(
-    columns: Iterable[tuple[Sequence[str | None], Array]], count: int
+    columns: Iterable[tuple[Sequence[str | None], Array]],
+    count: int,
+    name: str = "the table",
+    first_row: int = 0,
 ) -> tuple[NDArray[np.bool_] | None, str]:
     """Return a mask of the rows without NaN in any column, and a warning on the other rows.
 
     ``columns`` are arrays (B, n) with the names of their columns. The mask is None if all rows are
-    complete. Raise a ValueError if none is.
+    complete. Raise a ValueError if none is. ``first_row`` is the number of the first row.
     """
     is_complete = np.ones(count, bool)
     blank_counts: dict[str, int] = {}
     for names, array in columns:
         if not np.isnan(array.sum()):
             continue
-        for name, column in zip(map(str, names), array.T):
+        for column_name, column in zip(map(str, names), array.T):
             is_blank = np.isnan(column)
             if is_blank.any():
                 is_complete &= ~is_blank
-                blank_counts[name] = int(np.count_nonzero(is_blank))
+                blank_counts[column_name] = int(np.count_nonzero(is_blank))
     if not blank_counts:
         return None, ""
     blank_names = sorted(blank_counts, key=lambda name: -blank_counts[name])
@@ -49,11 +52,11 @@ def find_complete_rows(
         counts = ", ".join(f"{name!r} in {blank_counts[name]}" for name in blank_names[:4])
         counts += " ..." if len(blank_names) > 4 else ""
         raise ValueError(
-            f"the table has no row with numbers in all columns of the robot; of {count} rows, "
+            f"{name} has no row with numbers in all columns of the robot; of {count} rows, "
             f"these are blank: {counts}; interpolate "
             "columns with other stamps, or lock joints that were not measured (--lock)"
         )
-    rows = np.flatnonzero(~is_complete)
+    rows = first_row + np.flatnonzero(~is_complete)
     is_contiguous = len(rows) == rows[-1] - rows[0] + 1
     place = f"{rows[0]} to {rows[-1]}" if is_contiguous else f"the first is {rows[0]}"
     worst = f" ({blank_counts[blank_names[0]]})" if blank_counts[blank_names[0]] < len(rows) else ""
@@ -108,18 +111,19 @@ def uncorrupted_rows(time: Array, raw: Mapping[str, Array | None]) -> slice:
     """Return the rows after the last corrupt one at the beginning, and before the first at the end.
 
     A recording that was started or cut in the middle of a row begins or ends with absurd numbers.
-    Identification reports those elsewhere, see `measurements.check_measurements`.
+    Identification reports those elsewhere, see `measurements.check_measurements`. NaN is unknown,
+    not corrupt.
     """
     count, end_count = len(time), int(_END_FRACTION * len(time))
     if not np.isfinite(time).any() or any(
         array is not None and len(array) != count for array in raw.values()
     ):
         return slice(0, count)
-    is_corrupt = ~(np.abs(time - np.median(time[np.isfinite(time)])) < _MAX_TIME_DISTANCE)
+    is_corrupt = np.abs(time - np.median(time[np.isfinite(time)])) >= _MAX_TIME_DISTANCE
     for rows in (slice(0, end_count), slice(count - end_count, count)):
         for array in raw.values():
             if array is not None:
-                is_absurd = ~(np.abs(array[rows]) < MAX_MEASUREMENT)
+                is_absurd = np.abs(array[rows]) >= MAX_MEASUREMENT
                 is_corrupt[rows] |= is_absurd.any(axis=tuple(range(1, is_absurd.ndim)))
     if is_corrupt[end_count : count - end_count].any():
         return slice(0, count)

@@ -246,5 +246,5 @@ class StampCheck:
         return (
             f"time: expected stamps in s, got {stamps}, {period:.6g} s apart, in the column "
             f"{column}; convert other units to s, or state the unit in the name of the column: "
-            f"'{name}_ms', '{name}_us' or '{name}_ns'"
+            f"'{name}_ms', '{name}_us' or '{name}_ns', or '{name}_s' if they are in s"
         )
