@@ -33,6 +33,7 @@ _NEIGHBOR_STEPS = 5  # steps on each side, whose median is not affected by two j
 _OWN_SPEED_QUANTILE = 0.95  # of a joint, whose limit may be wrong
 _MIN_CHANGES = 10  # of a position; fewer do not show for how many rows it is held
 _HOLD_QUANTILE = 0.25  # of the rows between changes of a position; at rest, there are more
+_BLOCK_SIZE = 1 << 12  # rows
 _TURN = 2.0 * math.pi
 _MAX_TURNS = 2  # in one jump; from one end of the range of an encoder to the other
 
@@ -129,22 +130,35 @@ def find_jumps(model: Model, time: Array, q: Array) -> Jumps:
     A jump is a step that its neighbors do not continue, and for which the joint would take more
     than ``HIDDEN_DELAY`` at its velocity limit, and at the speed before or after it.
     """
+    joints_and_limits = [
+        (joint, _speed_limit(model, joint))
+        for joint in joint_slices(model)
+        if joint.q.stop - joint.q.start == joint.v.stop - joint.v.start == 1
+    ]
     jumps: list[Jump] = []
+    lowest_limit = min((limit for _, limit in joints_and_limits), default=math.inf)
+    if _largest_step(q) <= HIDDEN_DELAY * lowest_limit:
+        return Jumps(time, jumps)
     increments = np.diff(time)
     increments = increments[increments > 0.0]
-    if not len(increments):
-        return Jumps(time, jumps)
-    period = float(np.median(increments))
-    for joint in joint_slices(model):
-        if joint.q.stop - joint.q.start > 1 or joint.v.stop - joint.v.start > 1:
-            continue
+    period = float(np.median(increments)) if len(increments) else 0.0
+    for joint, speed_limit in joints_and_limits if period else ():
         steps = np.diff(q[:, joint.q.start])
         if joint.kind == "continuous":
             steps -= _TURN * np.round(steps / _TURN)
-        speed_limit = _speed_limit(model, joint)
         if np.abs(steps).max(initial=0.0) > HIDDEN_DELAY * speed_limit:
             jumps += _JointSteps(time, steps, period, speed_limit).find(joint)
     return Jumps(time, jumps)
+
+
+def _largest_step(q: Array) -> float:
+    """Return the largest absolute step between rows of positions (B, nq)."""
+    largest = 0.0
+    for start in range(0, len(q), _BLOCK_SIZE):  # blocks fit in the caches
+        block = q[start : start + _BLOCK_SIZE + 1]
+        steps = block[1:] - block[:-1]
+        largest = max(largest, float(np.abs(steps, out=steps).max(initial=0.0)))
+    return largest
 
 
 def _speed_limit(model: Model, joint: JointSlices) -> float:
