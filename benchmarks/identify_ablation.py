@@ -105,6 +105,14 @@ HEURISTICS: dict[str, Heuristic] = {
         ("stamps.MAX_REPEATED_FRACTION", "stamps._MIN_REGULAR_FRACTION"),
         {"motion.stamps.find_held_efforts": lambda q, tau: None},
     ),
+    "joints that are published less often count once": Heuristic(
+        (
+            "stamps._MIN_NEW_VALUES",
+            "stamps._MAX_SUCCESSIVE_FRACTION",
+            "stamps._MIN_REGULAR_FRACTION",
+        ),
+        {"motion.stamps.find_repeated_joints": lambda model, arrays: None},
+    ),
     "time stamps are corrected": Heuristic(
         (
             "filtering.MAX_JITTER",
@@ -382,6 +390,14 @@ def with_held_positions(recording: Any) -> Any:
     """Positions that are measured a quarter as often as they are published."""
     rows = np.arange(len(recording.q)) // 4 * 4
     return dataclasses.replace(recording, q=recording.q[rows])
+
+
+def with_slow_joints(recording: Any) -> Any:
+    """Two joints that are published a tenth as often as the others."""
+    rows = np.arange(len(recording.q)) // 10 * 10
+    q, tau = recording.q.copy(), recording.tau.copy()
+    q[:, -2:], tau[:, -2:] = recording.q[rows, -2:], recording.tau[rows, -2:]
+    return dataclasses.replace(recording, q=q, tau=tau)
 
 
 def colored(recording: Any) -> Any:
@@ -664,6 +680,7 @@ SIMULATED: dict[str, Callable[[int], Case]] = {
     "gaps": simulated(faults.with_gaps),
     "lost messages": simulated(lost),
     "glitches": simulated(with_glitches),
+    "two joints published less often": simulated(with_slow_joints),
     "coarse, held efforts": simulated(
         lambda recording: faults.with_coarse_efforts(recording, 0.05, 4)
     ),
