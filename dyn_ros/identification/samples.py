@@ -273,7 +273,7 @@ class Samples:
         Raises
         ------
         ValueError
-            Wrong shape, a number that is not finite (names the joint, index and time), a
+            Wrong shape, an infinite number (names the joint, index and time), no complete row, a
             recording that is too short, or an unknown frame.
         """
         raw = {
