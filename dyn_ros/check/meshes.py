@@ -31,7 +31,6 @@ Progress: TypeAlias = Callable[[int, int, str], None]
 _MIN_SOLID_FRACTION = 0.05  # volume relative to the hull; a closed mesh with less is no solid
 _COLLADA_HEADER_SIZE = 100_000  # bytes; the up axis is specified in these
 _TO_Z_UP = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.0, 1.0, 0.0]])
-_FOLDERS_SETTING = "the parameter mesh_paths (--mesh-path of dyn_ros view)"
 
 
 class MeshError(ValueError):
@@ -54,8 +53,8 @@ def find_mesh(uri: str, folders: Folders = ()) -> Path:
             folder / path.lstrip("/") for folder in _package_folders(parts.netloc, folders)
         ]
         advice = (
-            f"source the workspace with the package '{parts.netloc}', or add the folder "
-            f"that contains it to {_FOLDERS_SETTING}"
+            f"source the workspace with the package '{parts.netloc}', or name the folder "
+            "that contains it in mesh_paths="
         )
     elif parts.scheme == "file" and parts.netloc not in ("", "localhost"):
         raise MeshError(
@@ -69,8 +68,8 @@ def find_mesh(uri: str, folders: Folders = ()) -> Path:
         advice = "check the path"
         if not path.startswith("/"):
             advice = (
-                f"a relative path is searched in {_FOLDERS_SETTING}: add the folder that it is "
-                f"relative to, or write package://PACKAGE/{path}"
+                "name the folder that it is relative to in mesh_paths=, or write "
+                f"package://PACKAGE/{path}"
             )
     else:
         raise MeshError(f"mesh '{uri}': expected package://, file:// or a path")
@@ -169,12 +168,12 @@ def _unseen_lines(
     for uris, remedy in (
         (
             packages,
-            "source the workspace that contains the package, or pass the folder that contains it "
-            "with --mesh-path",
+            "source the workspace that contains the package, or name the folder that contains it "
+            "in mesh_paths=",
         ),
         (
             relative,
-            "pass the folder that they are relative to with --mesh-path, or write "
+            "name the folder that they are relative to in mesh_paths=, or write "
             "package://PACKAGE/... in the description",
         ),
     ):

@@ -20,6 +20,7 @@ import numpy as np
 
 from ..drives import load_drives
 from ..drives.file import missing_gains
+from ..engine.kernel.names import name_arguments
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.model import RootJoint
@@ -48,23 +49,8 @@ _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _XACRO_ELEMENT = re.compile(r"<xacro:\w")
 _XACRO_MACRO = re.compile(r"<xacro:macro\s[^>]*?\bname\s*=\s*[\"']([^\"']+)")
 _ESTIMATE_REMEDY = "estimate it from a known load (dyn_ros identify --effort-constant estimate)"
-_OPTION_OF_KEYWORD = {
-    "robot=": "--robot",
-    "topics=": "--topic",
-    "odometry=": "--odometry",
-    "base=, its constant pose and twist": "--root-joint fixed",
-}
-_OPTION_OF_PYTHON = {
-    r' \(mimic="ignore" makes mimic joints independent\)': "",
-    r', or read the description with mimic="ignore"': "",
-    r" \(to read (a file|MJCF), use Model\.from_\w+\)": "",
-    r"; set model\.\w+, which has a number for each of its velocities": "",
-    r"--columns(,| or) columns=": "--columns",
-    r"--no-velocity, velocity=False": "--no-velocity",
-    r"\bset root_joint to (\w+)": r"pass --root-joint \1",
-    r"\bstrict=True": "--strict",
-}
-"""Advice for Python in messages, as regular expressions, and what the command says instead."""
+_DESTINATIONS = {"topics": "topic", "mesh_paths": "mesh_path", "reduced": "lock"}
+"""Options, as argparse stores them, whose names differ from those of arguments in messages."""
 
 
 class UsageError(Exception):
@@ -80,16 +66,32 @@ def report_errors(file: object = None, always: bool = False) -> Iterator[None]:
         name = file if always else error.filename or file
         raise UsageError(f"{name}: {error.strerror or error}" if name else error) from error
     except (ImportError, ValueError) as error:
-        raise UsageError(name_options(f"{file}: {error}" if always else str(error))) from error
+        raise UsageError(f"{file}: {error}" if always else error) from error
 
 
-def name_options(text: str) -> str:
-    """Return a message about arguments of a function with the names of options instead."""
-    for keyword, option in _OPTION_OF_KEYWORD.items():
-        text = re.sub(rf"\b(pass|passes) {keyword}", rf"\1 {option}", text)
-    for advice, option in _OPTION_OF_PYTHON.items():
-        text = re.sub(advice, option, text)
-    return text
+def name_options(options: argparse.Namespace, text: object) -> str:
+    """Return a message with options of the command instead of arguments of Python functions.
+
+    Advice is left out if the command, whose options are given, has no such option.
+    """
+
+    def name_option(argument: str, value: str) -> str:
+        destination = _DESTINATIONS.get(argument, argument)
+        if not hasattr(options, destination):
+            return ""
+        name = destination.replace("_", "-")
+        if (argument, value) == ("root_joint", "None"):
+            return "--root-joint fixed"
+        return {"True": f"--{name}", "False": f"--no-{name}"}.get(
+            value, f"--{name} {value}".rstrip()
+        )
+
+    return name_arguments(str(text), name_option)
+
+
+def print_warning(options: argparse.Namespace, text: object, prefix: str = "warning: ") -> None:
+    """Print a warning to stderr that names options of the command, see `name_options`."""
+    print(f"{prefix}{name_options(options, text)}", file=sys.stderr)
 
 
 # --- the robot

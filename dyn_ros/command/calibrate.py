@@ -93,10 +93,10 @@ def _run_calibrate(options: argparse.Namespace) -> None:
         )
         save_calibration(calibration, model.name, options.output)
     print(f"wrote {options.output}")
-    _show_calibration(calibration)
+    _show_calibration(calibration, options)
 
 
-def _show_calibration(calibration: Calibration) -> None:
+def _show_calibration(calibration: Calibration, options: argparse.Namespace) -> None:
     """Print the thresholds, false alarms and warnings."""
     from . import tables
 
@@ -119,7 +119,7 @@ def _show_calibration(calibration: Calibration) -> None:
         if len(alarms) > _MAX_LISTED_ALARMS:
             print(f"{label}: {len(alarms) - _MAX_LISTED_ALARMS} more")
     for text in calibration.warnings:
-        print(f"warning: {text}", file=sys.stderr)
+        arguments.print_warning(options, text)
     if calibration.contained:
         print(
             "warning: the recordings themselves contain alarms. If something touched the robot, "

@@ -183,7 +183,7 @@ def _run_identify(options: argparse.Namespace) -> None:
                     "record more poses",
                     file=sys.stderr,
                 )
-    tables.show_identification(result, options.report, validation, validation_errors)
+    tables.show_identification(result, options, validation, validation_errors)
 
 
 def _identify_from_options(
@@ -298,7 +298,7 @@ def _read_further_samples(
     for path in find_recordings(paths):
         samples = recording_arguments.read_complete(options, model, locked_model, path, cutoff)
         for text in samples.warnings:
-            print(f"warning: {path}: {arguments.name_options(text)}", file=sys.stderr)
+            arguments.print_warning(options, f"{path}: {text}")
         further_samples.append(samples)
     return further_samples
 
@@ -354,7 +354,7 @@ def _read_validation(
         samples, tau=rescale_torques(result.model, samples.q, samples.tau, constants)
     )
     for text in effort_unit_warnings(result.model, samples):
-        print(f"warning: --validate: {text}", file=sys.stderr)
+        arguments.print_warning(options, f"--validate: {text}")
     return samples
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..logs.write.quantity_table import QUANTITIES, REQUIREMENTS, order_quantities
 from . import arguments, recording_arguments
-from .arguments import Commands, UsageError, name_options, positive_number, report_errors
+from .arguments import Commands, UsageError, positive_number, print_warning, report_errors
 
 if TYPE_CHECKING:
     from ..logs.log import Log
@@ -147,7 +147,7 @@ def _log_into_folder(options: argparse.Namespace, out: Path) -> int:
         return 130
     if options.plot is not None:
         _save_plot(options, log)
-    _show_results(log, options.out)
+    _show_results(log, options)
     return 1 if log.damaged_recordings else 0
 
 
@@ -231,7 +231,7 @@ def _compute_log(options: argparse.Namespace, log: Log) -> bool:
             "--out, and run the command again"
         ) from error
     except (ConnectionError, ImportError, ValueError) as error:
-        raise UsageError(name_options(str(error))) from error
+        raise UsageError(error) from error
     return True
 
 
@@ -301,7 +301,7 @@ def _save_plot(options: argparse.Namespace, log: Log) -> None:
         print(f"wrote {options.plot}")
 
 
-def _show_results(log: Log, out: Path | None) -> None:
+def _show_results(log: Log, options: argparse.Namespace) -> None:
     """Print the table of the columns, contacts, and warnings of what could not be used."""
     from .tables import count_noun, make_console, show_contacts
 
@@ -314,20 +314,19 @@ def _show_results(log: Log, out: Path | None) -> None:
         column.count for name, column in log.summary.columns.items() if name.startswith("contacts.")
     ):
         print("no contacts")
-    place = "" if out is None else f" in {out}"
+    place = "" if options.out is None else f" in {options.out}"
     print(f"{log.states:,} states of {count_noun(len(log.recordings), 'recording')}{place}")
     for text in _result_warnings(log):
-        print(f"warning: {text}", file=sys.stderr)
+        print_warning(options, text)
     for note, path in log.notes.items():
-        print(f"warning: {path}: {name_options(note)}", file=sys.stderr)
+        print_warning(options, f"{path}: {note}")
     for reason, (number, example) in log.rejected.items():
-        print(
-            f"warning: {number:,} messages were not used because of {reason}; for example: "
-            f"{example}",
-            file=sys.stderr,
+        print_warning(
+            options,
+            f"{number:,} messages were not used because of {reason}; for example: {example}",
         )
     for damage in log.damaged_recordings[:_MAX_LISTED_RECORDINGS]:
-        print(f"{damage.path}: {name_options(str(damage))}", file=sys.stderr)
+        print_warning(options, f"{damage.path}: {damage}", prefix="")
     if len(log.damaged_recordings) > _MAX_LISTED_RECORDINGS:
         print(
             f"and {len(log.damaged_recordings) - _MAX_LISTED_RECORDINGS} more recordings",

@@ -82,7 +82,8 @@ def _run_command(options: argparse.Namespace) -> int:
         arguments.find_robots(options)
         return options.run(options) or 0
     except UsageError as error:
-        print(f"dyn_ros {options.command}: {' '.join(str(error).split())}", file=sys.stderr)
+        text = arguments.name_options(options, " ".join(str(error).split()))
+        print(f"dyn_ros {options.command}: {text}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return ctrl_c.INTERRUPTED_EXIT_CODE
@@ -213,7 +214,7 @@ def _run_info(options: argparse.Namespace) -> None:
     """Run the command ``info``."""
     from . import tables
 
-    tables.show_info(read_robot(options, Model.from_urdf), options.format)
+    tables.show_info(read_robot(options, Model.from_urdf), options)
 
 
 def _add_torque(commands: Commands) -> None:
@@ -298,9 +299,7 @@ def _run_check(options: argparse.Namespace) -> int:
             from ..viewer.scene.inertia_picture import save_picture
 
             save_picture(examination, options.picture, Path(arguments.robot_name(options)).stem)
-    return (
-        1 if tables.show_findings(examination.findings, examination.unseen, options.format) else 0
-    )
+    return 1 if tables.show_findings(examination.findings, examination.unseen, options) else 0
 
 
 def _add_excite(commands: Commands) -> None:

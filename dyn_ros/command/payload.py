@@ -64,7 +64,7 @@ def _run_payload(options: argparse.Namespace) -> None:
         arguments.require_gains(options, locked_model)
         warnings = [*samples.warnings, *effort_unit_warnings(locked_model, samples)]
         payload = identify_payload(locked_model, samples, options.load_frame)
-    tables.show_payload(locked_model.velocity_names, payload, warnings)
+    tables.show_payload(locked_model.velocity_names, payload, warnings, options)
     if options.output:
         with report_errors(options.output):
             options.output.write_text(_format_request(payload, options.name), encoding="utf-8")

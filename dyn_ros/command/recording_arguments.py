@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -125,7 +124,7 @@ def apply_lock_option(options: argparse.Namespace, model: Model, paths: Sequence
         )
         locked_model, messages = lock_unrecorded(locked_model, tables, unknown, times)
     for message in messages:
-        print(f"warning: {message}", file=sys.stderr)
+        arguments.print_warning(options, message)
     return locked_model
 
 

@@ -7,6 +7,7 @@ Infinite numbers and NaN are null in JSON, which does not have them, and inf and
 Warnings then go to stderr.
 """
 
+import argparse
 import csv
 import functools
 import json
@@ -50,8 +51,9 @@ if TYPE_CHECKING:
     from ..observer.contact_intervals import ContactInterval
 
 
-def show_info(model: Model, form: Format = "table") -> None:
+def show_info(model: Model, options: argparse.Namespace) -> None:
     """Print the joints with their masses and limits, totals, and warnings."""
+    form: Format = options.format
     rows = [_joint_row(model, joint) for joint in model.tree.joints]
     if form == "json":
         _print_json(
@@ -69,7 +71,7 @@ def show_info(model: Model, form: Format = "table") -> None:
         _print_csv(_JOINT_COLUMNS, rows)
     else:
         _print_joints(model, rows)
-    _print_warnings(model.warnings, form)
+    _print_warnings([name_options(options, text) for text in model.warnings], form)
 
 
 _JOINT_COLUMNS = (
@@ -234,10 +236,17 @@ def _limit_messages(model: Model, q: Array, v: Array, torque: Array) -> list[str
 
 
 def show_findings(
-    findings: Sequence[Finding], unexamined: Sequence[str] = (), form: Format = "table"
+    findings: Sequence[Finding], unexamined: Sequence[str], options: argparse.Namespace
 ) -> int:
     """Print the findings with advice, and notes on what was not examined; return their number."""
-    findings = [finding._replace(what=name_options(finding.what)) for finding in findings]
+    form: Format = options.format
+    findings = [
+        finding._replace(
+            what=name_options(options, finding.what), advice=name_options(options, finding.advice)
+        )
+        for finding in findings
+    ]
+    unexamined = [name_options(options, line) for line in unexamined]
     rows = [finding._asdict() for finding in findings]
     if form == "json":
         _print_json(rows)
@@ -280,7 +289,7 @@ def _print_findings(findings: Sequence[Finding], unexamined: Sequence[str]) -> N
 
 def show_identification(
     result: "Identification",
-    report: Path | None = None,
+    options: argparse.Namespace,
     validation: "Samples | None" = None,
     validation_errors: "Sequence[JointResult]" = (),
 ) -> None:
@@ -307,13 +316,12 @@ def show_identification(
         console.print(f"--validate: {len(validation)} samples{_filter_text(validation)}.")
     for text in _friction_texts(result):
         console.print(f"further friction: {text}", markup=False)
-    for text in map(name_options, result.warnings):
-        console.print(f"warning: {text}", style="yellow", markup=False)
+    _print_warnings([name_options(options, text) for text in result.warnings], "table")
     for text in result.undetermined[:_MAX_LISTED_UNDETERMINED]:
         console.print(f"not determined: {text}", markup=False)
     if len(result.undetermined) > _MAX_LISTED_UNDETERMINED:
         count = len(result.undetermined) - _MAX_LISTED_UNDETERMINED
-        list_place = str(report) if report else "--report FILE.html lists them"
+        list_place = str(options.report) if options.report else "--report FILE.html lists them"
         console.print(f"not determined: {count} more; {list_place}", markup=False)
 
 
@@ -407,7 +415,10 @@ def show_gains(names: "Sequence[str]", gains: "GainEstimate") -> None:
 
 
 def show_payload(
-    names: "Sequence[str]", payload: "PayloadEstimate", warnings: "Iterable[str]"
+    names: "Sequence[str]",
+    payload: "PayloadEstimate",
+    warnings: "Iterable[str]",
+    options: argparse.Namespace,
 ) -> None:
     """Print mass, center of mass and inertia with intervals, and errors of the joints."""
     table = _make_table("of the load", *map(_number_column, ("value", "from", "to")))
@@ -449,7 +460,7 @@ def show_payload(
         "RMS in N m or N of the difference between measured torque and model, without "
         "the load, and with the load and the friction of these recordings."
     )
-    _print_warnings(warnings, "table")
+    _print_warnings([name_options(options, text) for text in warnings], "table")
 
 
 def show_thresholds(names: "Sequence[str]", limits: "CalibratedThresholds") -> None:
@@ -490,7 +501,7 @@ def show_contacts(path: Path, contacts: "Sequence[ContactInterval]") -> None:
 
 def _print_warnings(warnings: Iterable[str], form: Format) -> None:
     """Print warnings below a table; beside other formats, to stderr."""
-    for warning in map(name_options, warnings):
+    for warning in warnings:
         if form == "table":
             make_console().print(f"warning: {warning}", style="yellow", markup=False)
         else:

@@ -9,6 +9,7 @@ import sys
 import time
 import webbrowser
 from collections.abc import Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -149,7 +150,7 @@ def _view_robot(options: argparse.Namespace) -> None:
     model = read_robot(options, Model.from_urdf)
     arguments.set_gravity(options, model)
     for warning in model.tree.warnings:
-        print(f"{options.file}: {arguments.name_options(warning)}", file=sys.stderr)
+        arguments.print_warning(options, f"{options.file}: {warning}", prefix="")
     _serve_page(
         options,
         LocalRobot(model),
@@ -221,6 +222,7 @@ def _serve_page(
         can_push=is_live,
         curves=curves,
         allowed_hosts=options.allow_host,
+        advise=partial(arguments.name_options, options),
     )
     with stop_signals() as stopped:
         try:

@@ -52,7 +52,7 @@ _LOAD_FRICTION_TEXT = "friction of {:.2g} times the load explains {:.0%} of the 
 _SPEED_FRICTION_TEXT = (
     "friction that grows less at high velocity explains {:.0%} of the squared error; "
 )
-_ALLOWED_TERM_TEXT = "allow {} (--friction-terms)"
+_ALLOWED_TERM_TEXT = "allow {} with friction_terms="
 _TRIED_TERM_TEXT = (
     "{} did not lower the error on samples that were held out; record "
     "longer, with more different loads and velocities"

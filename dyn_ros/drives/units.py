@@ -252,8 +252,8 @@ def _gravity_direction_messages(
         f"mounted on a ceiling, a wall or a slope: {numbers} m/s2 (95 % intervals of "
         f"+- {intervals}) explains {1.0 - remainder:.0%} of the efforts' variance, "
         f"{declared_numbers} explains "
-        f"{max(1.0 - declared_remainder, 0.0):.0%}; pass --gravity {numbers}, and set the "
-        "parameter gravity of the nodes"
+        f"{max(1.0 - declared_remainder, 0.0):.0%}; use {numbers} for model.gravity, and for "
+        "the parameter gravity of the nodes"
     ]
 
 

@@ -359,7 +359,9 @@ def _require_samples(unknowns: Unknowns, samples: Samples) -> None:
             f"{period * (min_count - len(samples)):.2g} s longer"
         )
     if max(samples.v.max(), -samples.v.min()) < MIN_SPEED:
-        raise ValueError("samples: no joint moves; record a motion, such as one of dyn_ros.excite")
+        raise ValueError(
+            "samples: no joint moves; record a motion, such as `dyn_ros excite` computes"
+        )
 
 
 def effort_unit_warnings(model: Model, samples: Samples) -> list[str]:

@@ -53,7 +53,7 @@ _HEADER = """\
 # thresholds.at_rest is added to thresholds.fixed.
 """
 _NO_VELOCITY_NOTE = """\
-# Velocities that were measured were not used: pass --no-velocity to `dyn_ros log`, too. The node
+# Velocities that were measured were not used: run `dyn_ros log --no-velocity`, too. The node
 # has other velocities.
 """
 
@@ -206,8 +206,8 @@ def _noisy_velocity_warnings(
     return (
         [
             "measured velocities are noisy or late; the thresholds of these joints are so many "
-            "times those with velocities that are computed from the positions (--no-velocity, "
-            f"also of dyn_ros log): {', '.join(names)}"
+            "times those with velocities that are computed from the positions: "
+            f"{', '.join(names)}; compute them with velocity=False, also of `dyn_ros log`"
         ]
         if names
         else []
@@ -224,13 +224,13 @@ def _read_recording(model: Model, path: Path, read_arguments: Mapping[str, Any])
     if not parts:
         raise ValueError(
             f"{path}: there are no states"
-            + ("; check --since and --until" if source.spans else ", nor messages; record it again")
+            + ("; check since= and until=" if source.spans else ", nor messages; record it again")
         )
     part, jump_warnings = leave_out_jumps(model, read_part(parts[0]))
     with name_file_in_errors(path):
         part.require_effort_units(model)
     if incomplete := part.incomplete:
-        raise ValueError(f"{path}: {incomplete}; lock its joint if it was never recorded (--lock)")
+        raise ValueError(f"{path}: {incomplete}")
     stamp = part.states_in_interval.stamp
     if not len(stamp):
         reasons = "; ".join(part.warnings) or "all positions are unknown"

@@ -72,7 +72,7 @@ class PartWriter:
         """Write the part to a file; return a report on it, as JSON can represent it."""
         model = planned.model
         if model is None:
-            raise ValueError("the recording contains no robot description; pass --robot FILE.urdf")
+            raise ValueError("the recording contains no robot description; pass robot=")
         part, jump_warnings = leave_out_jumps(model, read_part(planned))
         if EFFORT_QUANTITIES & set(self.quantities):
             part.require_effort_units(model)

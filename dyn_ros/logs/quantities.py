@@ -379,6 +379,6 @@ def require_thresholds(settings: QuantitySettings) -> None:
     """Raise a ValueError if contacts cannot be computed, for lack of thresholds."""
     if not settings.thresholds_fixed:
         raise ValueError(
-            "contacts: pass --thresholds FILE.yaml, which `dyn_ros calibrate` writes "
+            "contacts: pass thresholds= with the file that `dyn_ros calibrate` writes "
             "from recordings in which nothing touches the robot"
         )

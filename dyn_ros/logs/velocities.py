@@ -95,7 +95,7 @@ def velocity_notes(model: Model, states: States, settings: QuantitySettings) -> 
     sample = states.take(max(known_runs, key=len)[:_MAX_CHECKED_STATES])
     late = describe_velocity_lag(model, 1e-9 * (sample.stamp - sample.stamp[0]), sample.q, sample.v)
     return (
-        [f"{late}, as a filter delays them; compute them from the positions (--no-velocity)"]
+        [f"{late}, as a filter delays them; compute them from the positions with velocity=False"]
         if late
         else []
     )

@@ -204,6 +204,7 @@ class ViewerNode(PageClient):
             bool(values["motion_service"]),
             bool(values["simulated_robot"]),
             values["allowed_hosts"],
+            advise=self.advise,
         )
 
     def _set_timer(self) -> None:

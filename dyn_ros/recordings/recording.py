@@ -174,7 +174,7 @@ class Recording:
         return (
             f"no complete state: the position of {abbreviate_names(self.missing)} is unknown, or "
             "older than the others by more than the staleness; "
-            "--lock JOINT=X locks a joint that is not recorded"
+            "lock joints that are not recorded with lock="
         )
 
     @property

@@ -119,7 +119,7 @@ def _select_joint_topics(source: Source, topics: str | Iterable[str] | None) -> 
         names = [name for name in readable if name.rpartition("/")[2] == usual_name]
         if names:
             return tuple(names)
-    alternatives = f"; it has {abbreviate_names(available)}: pass topics=" if available else ""
+    alternatives = f"; it has {abbreviate_names(available)}; pass topics=" if available else ""
     raise ValueError(
         f"{source.name}: no readable topic named joint_states of {JOINT_STATE}, or "
         f"dynamic_joint_states of {DYNAMIC_JOINT_STATE}"
@@ -139,7 +139,7 @@ def _select_odometry(source: Source, topic: str | None) -> tuple[str, ...]:
     if not names:
         raise ValueError(
             f"{source.name}: no odometry, which the moving base of the robot needs; "
-            "pass base=, its constant pose and twist"
+            "pass base=, its constant pose and twist, or pass root_joint=None if it stands still"
         )
     return tuple(names)
 

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -75,3 +75,4 @@ class PageSettings:
     allowed_hosts: Sequence[str] = ()  # see `page.serve_page`
     curves: Sequence[str] = LIVE_CURVES  # keys of `plots.CURVES`
     can_push: bool = True
+    advise: Callable[[str], str] = str  # names what users can set in place of arguments

@@ -363,7 +363,7 @@ class Replay(StandaloneActor):
         part = self._loader.get(number)
         if part is None:
             return "reading ..."
-        problems = part.problems
+        problems = [session.settings.advise(problem) for problem in part.problems]
         for problem in problems:
             if problem not in self._shown_problems:
                 self._shown_problems.add(problem)

@@ -282,7 +282,7 @@ class Session:
 
     def show_problem(self, subject: str, reason: object) -> None:
         """Show a problem for some seconds; for the arguments see `Actor.reject`."""
-        self._problems.add(subject, reason)
+        self._problems.add(subject, self.settings.advise(str(reason)))
 
     # --- user input
 
@@ -448,7 +448,10 @@ class Session:
         is_live, self._state_count = bool(self._state_count), 0
         can_move = self._actor.can_move()
         panel.enable(can_move)
-        permanent_problems = [*robot.problems[:MAX_PROBLEMS], *self._timeline.notes()]
+        permanent_problems = [
+            *map(self.settings.advise, robot.problems[:MAX_PROBLEMS]),
+            *self._timeline.notes(),
+        ]
         panel.show_status(
             self.notice or self._status(robot, can_move, is_live),
             self._problems.recent(permanent_problems, now),

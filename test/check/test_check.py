@@ -66,7 +66,7 @@ def test_without_its_meshes_little_is_known_of_a_robot(name):
     examined = examine_urdf(peer.urdf(name))
     assert examined.findings == []
     line, *consequence = examined.unseen
-    assert "meshes are not found" in line and "--mesh-path" in line
+    assert "meshes are not found" in line and "mesh_paths=" in line
     assert consequence == ([NO_SHAPES] if name == "panda" else [])  # ur5 has a box
 
 
@@ -312,7 +312,7 @@ def test_a_moving_base_within_the_description(kind):
     (finding,) = check_urdf(robot(kind=kind))
     assert finding.kind == "unreported-joint" and finding.where == 'joint "j"'
     assert finding.what == f"is {kind}, and no joint state reports its position"
-    assert finding.advice == f"remove it and what is above it (base), and set root_joint to {kind}"
+    assert finding.advice == f'remove it and what is above it (base), and set root_joint="{kind}"'
 
 
 def test_a_mimic_joint_needs_no_limits():
@@ -512,8 +512,8 @@ def test_beside_a_mesh_simple_shapes_tell_no_size():
     examined = examine_urdf(robot(shape=mesh + BOX, inertia=diagonal(2, 2, 2)))
     assert examined.findings == []
     assert examined.unseen == [
-        "meshes are not found (1), such as 'arm.stl'; pass the folder that they are relative to "
-        "with --mesh-path, or write package://PACKAGE/... in the description",
+        "meshes are not found (1), such as 'arm.stl'; name the folder that they are relative "
+        "to in mesh_paths=, or write package://PACKAGE/... in the description",
         NO_SHAPES,
     ]
 

@@ -854,11 +854,11 @@ def test_velocities_that_are_late(folder, tmp_path, capsys):
         error = capsys.readouterr().err
         assert (
             "lag behind the positions by 150 ms, as a filter delays them; compute them from "
-            "the positions (--no-velocity)" in error
+            "the positions with --no-velocity" in error
         ) == (kind == "late")
     assert np.all(limits["rates"] < 0.9 * limits["late"])
     assert limits["rates"][0] < 0.2 * limits["late"][0]  # its link has the largest inertia
-    assert "--no-velocity to `dyn_ros log`" in (tmp_path / "rates.yaml").read_text()
+    assert "`dyn_ros log --no-velocity`, too" in (tmp_path / "rates.yaml").read_text()
     for name, output in (("pushed", "pushed.csv: 2 contacts"), ("other", "no contacts")):
         log = [
             "log",
@@ -879,7 +879,7 @@ def test_velocities_that_are_late(folder, tmp_path, capsys):
     assert run("identify", *robot[:1], free[0], "--velocity", *robot[1:]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "lag behind the positions by 150 ms" in shown
-    assert "use the positions alone (--no-velocity)" in shown
+    assert "use the positions alone, with --no-velocity" in shown
 
 
 def test_velocities_of_usual_filters_are_not_late(folder, tmp_path, capsys):

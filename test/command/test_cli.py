@@ -3,6 +3,7 @@
 """The dyn_ros command: arguments, errors in one line, exit codes."""
 
 import argparse
+import ast
 import csv
 import io
 import json
@@ -22,6 +23,7 @@ from dyn_ros import Identification
 from dyn_ros.command import main as cli
 from dyn_ros.command.arguments import name_options
 from dyn_ros.command.identify import _write_results
+from dyn_ros.engine.kernel.names import name_arguments
 from dyn_ros.engine.machine_code.cache import cache_folder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -696,19 +698,87 @@ def test_commands_advise_no_python(capsys, tmp_path, command, xml):
 @pytest.mark.parametrize(
     "text, expected",
     [
-        ("use the positions alone (--no-velocity, velocity=False)", "(--no-velocity)"),
-        ("other names with --columns or columns=", "other names with --columns"),
-        ("other names (--columns, columns=)", "other names (--columns)"),
-        ("pass base=, its constant pose and twist", "pass --root-joint fixed"),
-        ("the topics both report it; pass topics= with", "pass --topic with"),
-        ("rejected because of strict=True: a", "because of --strict: a"),
-        ("remove it, and set root_joint to planar", "and pass --root-joint planar"),
-        ('lock it, which locks both, or read the description with mimic="ignore"', "locks both"),
+        ("late; compute them with velocity=False", "late; compute them with --no-velocity"),
+        (
+            "no time; specify other names with columns=",
+            "no time; specify other names with --columns",
+        ),
+        ("a; pass base=, its pose, or pass root_joint=None", "a; pass --root-joint fixed"),
+        ("both report it; pass topics= with", "both report it; pass --topic with"),
+        ("rejected because of strict=True: a", "rejected because of --strict: a"),
+        (
+            'a; lock it, or read it with mimic="ignore"',
+            "a; lock it, or read it with --mimic ignore",
+        ),
+        ("a; use Model.from_urdf_file to read a file; b", "a; b"),
     ],
 )
 def test_arguments_of_functions_become_options(text, expected):
-    named = name_options(text)
-    assert expected in named and "=" not in named
+    options = ("velocity", "columns", "root_joint", "topic", "strict", "mimic")
+    assert name_options(argparse.Namespace(**dict.fromkeys(options)), text) == expected
+
+
+@pytest.mark.parametrize(
+    "arguments, absent",
+    [
+        (["view", "table.csv", "--robot", ARM7], ("--columns", "--lock", "columns=", "lock=")),
+        (["view", "short.csv", "--robot", ARM7], ("--columns", "--lock", "columns=", "lock=")),
+        (["log", "short.csv", "--robot", ARM7], ("columns=", "lock=")),
+        (["identify", ARM7, "short.csv"], ("columns=", "lock=")),
+        (["payload", ARM7, "short.csv", "--load-frame", "tool"], ("columns=", "lock=")),
+        (["calibrate", ARM7, "short.csv", "-o", "a.yaml"], ("columns=", "lock=")),
+    ],
+)
+def test_commands_advise_only_their_options(
+    capfd, monkeypatch, recwarn, tmp_path, arguments, absent
+):
+    monkeypatch.chdir(tmp_path)
+    Path("table.csv").write_text("a,b\n1,2\n3,4\n")
+    Path("short.csv").write_text("time,position.nobody\n" + "".join(f"{k},0\n" for k in range(9)))
+    assert cli.main([str(argument) for argument in arguments]) in (1, 2)
+    text = " ".join("".join(capfd.readouterr()).split())
+    assert text and not any(advice in text for advice in absent)
+
+
+OPTION = re.compile(r"(?<![\w`-])--[a-z][a-z-]+")
+MADE_BY_COMMAND = re.compile(
+    r"\b(dyn_ros|ros2|rostopic|pip|dask)\b[^;]*? --|^--|-Wl|@font-face|var\("
+)
+ADVICE = re.compile(r"\b(?:pass|with|use|set|in|to) (\w+=)(?![\w\"'{])")
+
+
+def messages(file):
+    """Yield the texts in a file of the package that are not docstrings, and their lines."""
+    tree = ast.parse(file.read_text())
+    docstrings, parts = set(), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr):
+            docstrings.add(node.value)
+        if isinstance(node, ast.JoinedStr):
+            parts.update(node.values)
+    for node in ast.walk(tree):
+        if node in docstrings or node in parts:
+            continue
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.lineno, node.value
+        if isinstance(node, ast.JoinedStr):
+            values = (
+                part.value if isinstance(part, ast.Constant) else "{}" for part in node.values
+            )
+            yield node.lineno, "".join(map(str, values))
+
+
+def test_messages_name_arguments_and_no_options():
+    """The command and the nodes replace arguments by their options and parameters."""
+    package = Path(dyn_ros.__file__).parent
+    for file in sorted(package.rglob("*.py")):
+        if file.relative_to(package).parts[0] in ("command", "export"):
+            continue
+        for line, text in messages(file):
+            if OPTION.search(text):
+                assert MADE_BY_COMMAND.search(text), f"{file}:{line}: {text}"
+            for argument in ADVICE.findall(text):
+                assert "x" in name_arguments(f"a; {argument}", lambda name, value: "x"), text
 
 
 def test_excite_names_an_unknown_joint_to_lock(capsys, tmp_path):

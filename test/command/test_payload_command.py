@@ -88,7 +88,7 @@ def test_on_a_ceiling(folder, tmp_path, capsys):
     assert "mounted" not in shown.err + shown.out
     cli.main(["payload", *robot])
     shown = capsys.readouterr()
-    assert "pass --gravity" in " ".join((shown.err + shown.out).split())
+    assert "for --gravity" in " ".join((shown.err + shown.out).split())
 
 
 def test_nothing_is_carried(folder, tmp_path, capsys):

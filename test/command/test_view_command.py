@@ -164,3 +164,20 @@ def test_recordings_that_cannot_be_read(capsys, tmp_path):
 
 def test_a_host_that_is_none(capsys):
     assert "127.0.0.1" in fails(capsys, "--host", "no.such.host.invalid")
+
+
+def test_the_page_names_options(monkeypatch, tmp_path):
+    urdf = tmp_path / "robot.urdf"
+    mesh = '<visual><geometry><mesh filename="package://other/a.stl"/></geometry></visual>'
+    urdf.write_text(f'<robot name="r"><link name="base">{mesh}</link></robot>')
+    shown = []
+
+    def show(session, *rest):
+        session.show_problem("a.mcap", "no state; lock joints that are not recorded with lock=")
+        monkeypatch.setattr(session.panel, "show_status", lambda *status: shown.extend(status[1]))
+        session.update(1.0, 0.1)
+
+    monkeypatch.setattr(dyn_ros.command.view, "_update_page", show)
+    assert main(["view", "--no-browser", "--port", "0", str(urdf)]) == 0
+    assert shown[0].endswith("or name the folder that contains it in --mesh-path")
+    assert shown[-1] == "a.mcap: no state"

@@ -75,7 +75,7 @@ def test_friction_that_depends_on_the_load():
     assert sorted(
         re.findall(r": (\S+)_joint .*friction of 0.1 times the load", "\n".join(texts))
     ) == ["elbow", "shoulder_lift"]
-    assert all("; allow load_friction (--friction-terms)" in text for text in texts)
+    assert all("; allow load_friction with friction_terms=" in text for text in texts)
     assert all(re.search(r"_joint \([\d.e-]+, [\d.e-]+ N m\)", text) for text in texts)
     assert warnings(recording) == []
 

@@ -266,7 +266,7 @@ def test_a_moving_base_within_the_description_is_refused_as_by_nodes(tmp_path, k
     with pytest.raises(
         ValueError,
         match=f"joint 'free' is {kind}, and no joint state reports its position; remove it and "
-        rf"what is above it \(world\), and set root_joint to {kind}",
+        rf"what is above it \(world\), and set root_joint=\"{kind}\"",
     ):
         read(source, model)
 
@@ -277,7 +277,7 @@ def test_samples_may_have_the_columns_of_a_moving_base_within_the_description():
     table |= {"time": [0.0, 0.1], "effort.hip": [0.0, 0.0]}
     np.testing.assert_array_equal(read_table(model, table).q, [[0.0, 1.0, 2.0, 3.0]] * 2)
     del table["position.free/x"]
-    with pytest.raises(ValueError, match="joint 'free' is planar.* set root_joint to planar"):
+    with pytest.raises(ValueError, match="joint 'free' is planar.* set root_joint=.planar"):
         read_table(model, table)
 
 

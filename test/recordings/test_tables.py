@@ -304,7 +304,7 @@ def test_columns_of_lists(arm, table, tmp_path):
         }
     )
     path = write(frame, tmp_path / "b.parquet")
-    with pytest.raises(ValueError, match=r"--columns position=observation.state.\{\}"):
+    with pytest.raises(ValueError, match=r"columns=, such as position=observation.state.\{\}"):
         read_table(arm, path)
     columns = {"position": "observation.state.{}", "effort": "observation.effort.{}"}
     found = read_table(arm, path, columns=columns)

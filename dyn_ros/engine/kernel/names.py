@@ -1,11 +1,26 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Names in messages: lists of them, unknown ones, and those that are similar."""
+"""Names in messages: lists of them, unknown and similar ones, and those of arguments."""
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable
+
+_ARGUMENTS = (
+    "base|columns|friction_terms|gravity|lock|mesh_paths|mimic|odometry|overwrite|port|robot|"
+    "root_joint|since|strict|thresholds|topics|until|velocity"
+)
+_MODEL_ATTRIBUTES = (
+    "armature|damping|friction|from_mujoco|from_urdf_file|gravity|is_physical|reduced"
+)
+_REFERENCE = re.compile(
+    rf"\b(?P<argument>{_ARGUMENTS})="
+    r"(?:(?P<value>True|False|None)\b|\"(?P<text>[a-z]+)\"|(?![\w\"'<{\[(]))"
+    rf"|\b[mM]odel\.(?P<attribute>{_MODEL_ATTRIBUTES})\b"
+)
+"""An argument of a function in a message, such as ``lock=``, or an attribute of a model."""
 
 
 def join_names(
@@ -25,3 +40,30 @@ def unknown_name(what: str, name: object, names: Iterable[str], most: int | None
 def similar_names(name: str, names: Iterable[str], most: int = 2, least: float = 0.6) -> list[str]:
     """Return the most similar names; ``least`` is the similarity, 1 of equal names."""
     return difflib.get_close_matches(name, list(names), most, least)
+
+
+def name_arguments(text: str, name_of: Callable[[str, str], str]) -> str:
+    """Replace arguments of Python functions in a message by what its readers can set.
+
+    Messages name arguments as ``columns=`` or ``strict=True``, and attributes as
+    ``model.gravity``. Their advice follows after "; ", and consists of alternatives that are
+    separated by ", or ". ``name_of(argument, value)`` returns the name of an option or a
+    parameter; if it is empty, because there is none, the alternative is left out.
+    """
+
+    def find_name(reference: re.Match[str]) -> str:
+        return name_of(
+            reference["argument"] or reference["attribute"],
+            reference["value"] or reference["text"] or "",
+        )
+
+    clauses = []
+    for k, clause in enumerate(text.split("; ")):
+        alternatives = [
+            _REFERENCE.sub(lambda reference: find_name(reference) or reference[0], alternative)
+            for number, alternative in enumerate(clause.split(", or "))
+            if k == number == 0 or all(map(find_name, _REFERENCE.finditer(alternative)))
+        ]
+        if alternatives:
+            clauses.append(", or ".join(alternatives))
+    return "; ".join(clauses)

@@ -466,8 +466,7 @@ class _Preparation:
             return
         if lag := describe_velocity_lag(self.model, time[rows], q[rows], v[rows]):
             self.warnings.append(
-                f"{lag}, as a filter delays them; use the positions alone "
-                "(--no-velocity, velocity=False)"
+                f"{lag}, as a filter delays them; use the positions alone, with velocity=False"
             )
 
     def repeat_mask(self) -> NDArray[np.bool_]:

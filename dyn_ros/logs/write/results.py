@@ -74,7 +74,7 @@ class ResultFolder:
             if not overwrite and (unexpected := self._files_that_match(_RESULT_FILE)):
                 raise ValueError(
                     f"{self.path}: contains {unexpected[0].name!r} but no valid {_MANIFEST}; "
-                    "pass another folder, or --overwrite to replace its results"
+                    "pass another folder, or overwrite=True to replace its results"
                 )
         elif not overwrite and manifest["source"] == self.recording._asdict():
             self._require_equal_options(manifest["options"])
@@ -107,7 +107,7 @@ class ResultFolder:
         if changes:
             raise ValueError(
                 f"{self.path}: computed with other options: {'; '.join(changes)}; "
-                "pass another folder, or --overwrite to compute the results again"
+                "pass another folder, or overwrite=True to compute the results again"
             )
 
     def file(self, number: int, suffix: str) -> Path:

@@ -23,7 +23,7 @@ from dyn_ros.engine.model.urdf import read_description
 
 from ..messages import message_fields
 from ..messages.joint_state_topics import JOINT_STATES, JointStateTopic
-from .node_parameters import LIFECYCLE_SPECS, Parameters, Spec
+from .node_parameters import LIFECYCLE_SPECS, Parameters, Spec, name_parameters
 from .rclpy_internals import answer_invalid_transitions, state_label
 
 LOG_INTERVAL = 5.0  # s; minimum between log lines with the same key
@@ -359,7 +359,7 @@ class BaseNode(LifecycleNode):
             consequence = (
                 "keeping the current robot" if self.description else "there is no robot yet"
             )
-            reason = f"{error} ({consequence})"
+            reason = f"{self.advise(error)} ({consequence})"
             self.description_fault = f"robot description rejected: {reason}".split("\n")[0]
             self.reject(subject, reason, interval=0.0)
             return
@@ -393,8 +393,12 @@ class BaseNode(LifecycleNode):
 
     def reject(self, subject: str, reason: object, interval: float = LOG_INTERVAL) -> None:
         """Count a rejected input, log it and keep the reason for the diagnostics."""
-        self.report.record_rejection(subject, "rejected", reason, interval)
+        self.report.record_rejection(subject, "rejected", self.advise(reason), interval)
 
     def fail(self, subject: str, reason: object) -> None:
         """Count a failed operation, log it and keep the reason for the diagnostics."""
-        self.report.record_rejection(subject, "failed", reason)
+        self.report.record_rejection(subject, "failed", self.advise(reason))
+
+    def advise(self, text: object) -> str:
+        """Return a message that names parameters of the node, see `name_parameters`."""
+        return name_parameters(self.all_specs(), text)

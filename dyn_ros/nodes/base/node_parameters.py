@@ -12,7 +12,11 @@ from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValu
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
+from ...engine.kernel.names import name_arguments
 from ...states.joint_states import STALENESS
+
+_PARAMETERS = {"lock": "locked_joints", "reduced": "locked_joints"}
+"""Parameters whose names differ from those of arguments in messages."""
 
 
 @dataclass(frozen=True)
@@ -242,6 +246,22 @@ SPECS = (
 """The parameters of each `RobotNode`."""
 
 
+def name_parameters(specs: Iterable[Spec], text: object) -> str:
+    """Return a message with parameters of a node instead of arguments of Python functions.
+
+    Advice is left out if the node has no such parameter.
+    """
+    names = {spec.name for spec in specs}
+
+    def name_parameter(argument: str, value: str) -> str:
+        name = _PARAMETERS.get(argument, argument)
+        if name not in names:
+            return ""
+        return f"{name}: {value.lower()}" if value else f"the parameter {name}"
+
+    return name_arguments(str(text), name_parameter)
+
+
 class Parameters:
     """The parameters of a node: declared, checked at each change, with their current `values`.
 
@@ -303,7 +323,7 @@ class Parameters:
             try:
                 self._accept({**self.values, **changes}, changes.keys())
             except Exception as error:
-                reason = str(error) or type(error).__name__
+                reason = name_parameters(self.specs.values(), error) or type(error).__name__
         return SetParametersResult(successful=not reason, reason=reason)
 
     def _after_set(self, parameters: Iterable[Parameter]) -> None:

@@ -82,7 +82,7 @@ class _TableTopics:
                 f"{str(path)!r}: expected a column {times}, in s, and columns such as "
                 "'position.elbow' or '/joint_states/elbow/position', got "
                 f"{', '.join(columns.names[:20])}; {columns.blank_remedy()}{columns.list_remedy()}"
-                "specify other names with --columns or columns="
+                "rename them, or specify other names with columns="
             )
         self.clock = clock
         self.bases = [

@@ -115,8 +115,7 @@ class Columns:
         expected = " or ".join(map(repr, TIMES[:2]))
         raise ValueError(
             f"time: there is no column {expected}, in s; the columns are "
-            f"{tables.list_names(self.names)}; specify another name with --columns or "
-            "columns="
+            f"{tables.list_names(self.names)}; rename one, or specify another name with columns="
         )
 
     def find_columns(
@@ -200,9 +199,9 @@ class Columns:
             descriptions.append(f"{len(owners) - _MAX_LISTED_COLUMNS} more")
         return (
             f"the table lacks {len(owners)} columns of the robot: {', '.join(descriptions)}; its "
-            f"columns are {tables.list_names(self.names)}; {self.list_remedy()}a joint that was "
-            "not recorded can be locked (--lock, model.reduced), an effort that was not measured "
-            "can be 0 in all rows, and columns can have other names (--columns, columns=)"
+            f"columns are {tables.list_names(self.names)}; {self.list_remedy()}write 0 in all "
+            "rows for an effort that was not measured, or specify other names of columns with "
+            "columns=, or lock joints that were not recorded with lock="
         )
 
     def _is_blank(self, signal: str, owner: str) -> bool:
@@ -223,7 +222,7 @@ class Columns:
         lists = getattr(self._reader, "list_names", {})
         return "".join(
             f"the column {name!r} contains {count} numbers in each row, which are signals of the "
-            f"joints with --columns position={name}.{{}}, velocity= or effort=; "
+            f"joints; name them with columns=, such as position={name}.{{}}; "
             for name, count in lists.items()
         )
 

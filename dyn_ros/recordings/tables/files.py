@@ -224,8 +224,8 @@ class CsvFile:
             if not without_names:
                 raise ValueError(
                     f"{str(path)!r}: the first line has numbers instead of the names "
-                    "of columns; insert names, or state the numbers of columns, such "
-                    "as --columns time=1 position=2-7 effort=8-13"
+                    "of columns; insert names, or state the numbers of columns with "
+                    "columns=, such as time=1 position=2-7 effort=8-13"
                 )
             self.names = [str(k + 1) for k in range(len(self.names))]
 

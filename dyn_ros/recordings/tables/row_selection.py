@@ -54,7 +54,7 @@ def find_complete_rows(
         raise ValueError(
             f"{name} has no row with numbers in all columns of the robot; of {count} rows, "
             f"these are blank: {counts}; interpolate "
-            "columns with other stamps, or lock joints that were not measured (--lock)"
+            "columns with other stamps, or lock joints that were not measured with lock="
         )
     rows = first_row + np.flatnonzero(~is_complete)
     is_contiguous = len(rows) == rows[-1] - rows[0] + 1

@@ -216,5 +216,5 @@ def _free_port(host: str, first: int) -> int:
                 return probe.getsockname()[1]
     raise PageError(
         f"no port from {first} to {port} of {host} is free ({last_error.strerror}); "
-        "choose another one with the parameter port, or 0 for any free port"
+        "choose another one with port=, or 0 for any free port"
     )

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names in messages."""
 
-from dyn_ros.engine.kernel.names import join_names, similar_names, unknown_name
+import pytest
+
+from dyn_ros.engine.kernel.names import join_names, name_arguments, similar_names, unknown_name
 
 
 def test_lists_of_names():
@@ -23,3 +25,25 @@ def test_similar_names():
     assert similar_names("elbov", ["elbow", "knee", "elbow_2"]) == ["elbow", "elbow_2"]
     assert similar_names("elbov", ["elbow", "elbow_2"], 1) == ["elbow"]
     assert similar_names("elbov", ["elbow_2", "knee"], least=0.9) == []
+
+
+NAMES = {"columns": "--columns", "strict": "strict: true", "gravity": "--gravity"}
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("no column; rename it, or set columns=", "no column; rename it, or set --columns"),
+        ("no column; rename it, or lock it with lock=", "no column; rename it"),
+        ("no column; lock it with lock=, or rename it", "no column; rename it"),
+        ("no column; lock it with lock=; record it", "no column; record it"),
+        ("rejected because of strict=True: a", "rejected because of strict: true: a"),
+        ("rejected because of lock=", "rejected because of lock="),  # a statement, not advice
+        ("1 0 0 explains it; use it for model.gravity", "1 0 0 explains it; use it for --gravity"),
+        ("no drive; set model.armature", "no drive"),
+        ('a; write <limit velocity="3"/>', 'a; write <limit velocity="3"/>'),
+        ("model.urdf; a, or b", "model.urdf; a, or b"),
+    ],
+)
+def test_arguments_become_what_readers_can_set(text, expected):
+    assert name_arguments(text, lambda name, value: NAMES.get(name, "")) == expected

@@ -11,7 +11,8 @@ pytest.importorskip("rclpy", reason="no ROS: run `make test`")
 import rclpy
 from rclpy.parameter import Parameter
 
-from dyn_ros.nodes.base.node_parameters import Parameters, Spec
+from dyn_ros.nodes.base.node_parameters import SPECS as ROBOT_SPECS
+from dyn_ros.nodes.base.node_parameters import Parameters, Spec, name_parameters
 
 SPECS = (
     Spec("rate", 2.0, "A rate.", limits=(0.0, 10.0)),
@@ -187,3 +188,22 @@ def test_a_change_that_does_not_fit_the_others_is_rejected(make):
     assert not result.successful and result.reason == "two with this rate"
     assert seen == [({**DEFAULTS, "kind": "two"}, {"kind"})]
     assert parameters.values == DEFAULTS and not changes
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ('a; correct it, or set mimic="ignore"', "a; correct it, or set mimic: ignore"),
+        ("rejected because of strict=True: a", "rejected because of strict: true: a"),
+        ("a mesh; name its folder in mesh_paths=", "a mesh"),
+        ("a; lock them with model.reduced", "a; lock them with the parameter locked_joints"),
+        (
+            "a; record it, or lock it with lock=",
+            "a; record it, or lock it with the parameter locked_joints",
+        ),
+        ("a; use Model.from_urdf_file to read a file", "a"),
+        ("a; rename it, or name it with columns=", "a; rename it"),
+    ],
+)
+def test_messages_name_parameters_in_place_of_arguments(text, expected):
+    assert name_parameters(ROBOT_SPECS, text) == expected

@@ -57,7 +57,7 @@ def test_a_moving_base_within_the_description_is_rejected_with_a_remedy(kind, ro
     with pytest.raises(
         ValueError,
         match=f"joint 'free' is {kind}, and no joint state .*; remove it and what is above it "
-        rf"\(base\), and set root_joint to {kind}",
+        rf"\(base\), and set root_joint=\"{kind}\"",
     ):
         RobotContext(description, {**VALUES, "root_joint": root_joint, "locked_joints": ["free"]})
     dyn_ros.Model.from_urdf(description)

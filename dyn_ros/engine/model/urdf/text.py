@@ -114,7 +114,7 @@ def _checked_text(xml: str | bytes) -> str:
     if not text.startswith("<"):
         raise UrdfError(
             f"not XML: the description starts with {text[:40]!r}; expected URDF text, "
-            "<robot name=...> ... </robot> (to read a file, use Model.from_urdf_file)"
+            "<robot name=...> ... </robot>; use Model.from_urdf_file to read a file"
         )
     prolog = _PROLOG_PATTERN.match(text)  # may be empty
     if prolog and text.startswith("<!DOCTYPE", prolog.end()):
@@ -154,7 +154,7 @@ def parse_elements(xml: str | bytes) -> ElementTree.Element:
     """
     root = _parse_leniently(_checked_text(xml))
     if local_name(root) != "robot":
-        remedy = " (to read MJCF, use Model.from_mujoco)" if local_name(root) == "mujoco" else ""
+        remedy = "; use Model.from_mujoco to read MJCF" if local_name(root) == "mujoco" else ""
         raise UrdfError(f"the root element is <{local_name(root)}>; expected <robot>{remedy}")
     for element in root.iter():
         if namespace(element).rstrip("/").endswith("xacro"):

@@ -165,8 +165,8 @@ def _find_master(joint: urdf.Joint, joints: Mapping[str, urdf.Joint]) -> urdf.Jo
         candidates = [joint.name for joint in joints.values() if joint.type in ONE_DOF]
         raise UrdfError(
             f'joint "{joint.name}" mimics the unknown joint "{joint.mimic.joint}"; '
-            f"available: {quoted(candidates)}; correct or remove its <mimic> "
-            '(mimic="ignore" makes mimic joints independent)'
+            f"available: {quoted(candidates)}; correct or remove its <mimic>, "
+            'or make mimic joints independent with mimic="ignore"'
         )
     if master is joint:
         raise UrdfError(f'joint "{joint.name}" mimics itself; name another joint')
@@ -219,6 +219,6 @@ def find_unreported_joint(tree: Tree) -> UnreportedJoint | None:
         return UnreportedJoint(
             joint.name,
             f"is {joint.kind}, and no joint state reports its position",
-            f"remove it and what is above it ({links}), and set root_joint to {joint.kind}",
+            f'remove it and what is above it ({links}), and set root_joint="{joint.kind}"',
         )
     return None
