@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MODULES = (
     "launch",
     "launch.actions",
+    "launch.logging",
     "launch.substitutions",
     "launch_ros",
     "launch_ros.actions",
@@ -40,6 +41,6 @@ def nodes_of(file, arguments):
         assert set(arguments) <= set(values), f"{file} has the arguments {', '.join(values)}"
         values.update(arguments)
         for function, args in functions:
-            function(None, *args)
+            function(SimpleNamespace(launch_configurations=values, argv=()), *args)
     sys.modules.pop("dyn_ros.nodes.base.launch_file", None)
     return nodes

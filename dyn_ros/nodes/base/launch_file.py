@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from ament_index_python.packages import PackageNotFoundError, get_package_prefix
 from launch.actions import DeclareLaunchArgument, OpaqueFunction, Shutdown
+from launch.logging import get_logger
 from launch.substitutions import Command, LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterFile, ParameterValue
@@ -19,6 +20,7 @@ from launch_ros.substitutions import FindPackageShare
 
 from launch import LaunchContext, LaunchDescription
 
+from ...engine.kernel.names import join_names, similar_names
 from ...engine.model.urdf import read_description
 
 Argument: TypeAlias = "tuple[str, Any, str]"
@@ -38,6 +40,9 @@ _BOOLEANS = {
     "no": False,
     "off": False,
 }
+_MIN_SIMILARITY = 0.9
+"""Similarity of a name to a declared one with which it counts as misspelt; robot_description and
+robot_description_file, two names that an including launch file may have, have 0.87."""
 VIEWER_ARGUMENTS: Sequence[Argument] = (
     ("host", "127.0.0.1", "Address of the page. 127.0.0.1: for this machine only."),
     ("port", "8080", "First port to try, before the next ones."),
@@ -72,8 +77,12 @@ def _make_description(
     arguments: Iterable[Argument], start: Callable[..., list[Any]], *parameters: Any
 ) -> LaunchDescription:
     """Return a description that declares arguments, then runs `start(context, *parameters)`."""
+    arguments = list(arguments)
     return LaunchDescription(
         [
+            OpaqueFunction(
+                function=_warn_of_unknown_arguments, args=[name for name, _, _ in arguments]
+            ),
             *(
                 DeclareLaunchArgument(name, default_value=default, description=description)
                 for name, default, description in arguments
@@ -81,6 +90,32 @@ def _make_description(
             OpaqueFunction(function=start, args=parameters),
         ]
     )
+
+
+def _warn_of_unknown_arguments(context: LaunchContext, *declared_arguments: str) -> None:
+    """Warn of launch arguments that are not declared, which launch ignores.
+
+    Among the configurations are also the arguments of a launch file that includes this one. They
+    differ from those of the command line, and are only reported if they resemble an argument that
+    is not set.
+    """
+    configurations = context.launch_configurations
+    command_line = {argument.partition(":=")[0] for argument in context.argv}
+    is_included = not command_line.issuperset(configurations)
+    missing_arguments = [name for name in declared_arguments if name not in configurations]
+    for name in sorted({*configurations} - {*declared_arguments}):
+        similar = similar_names(
+            name, missing_arguments, most=1, least=_MIN_SIMILARITY if is_included else 0.6
+        )
+        if similar or not is_included:
+            remedy = (
+                f"did you mean {similar[0]}?"
+                if similar
+                else f"available: {join_names(declared_arguments)}"
+            )
+            get_logger("dyn_ros").warning(
+                f"there is no launch argument {name}, it is ignored; {remedy}"
+            )
 
 
 def _config_path(file: str) -> PathJoinSubstitution:

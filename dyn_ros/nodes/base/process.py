@@ -24,6 +24,7 @@ import dyn_ros
 
 from ...states.messages import ENTRIES_BY_TYPE
 from .lifecycle import BaseNode
+from .unused_parameters import warn_of_unused_parameters
 
 GRACE_PERIOD = 1.0  # s; after a signal, before the process is forced to exit
 
@@ -84,6 +85,7 @@ def run_node(node_class: Any, name: str, args: Sequence[str] | None = None) -> i
             is_initialized = _ctrl_c.delegated = True
             watch.start()
             node = node_class(name)
+            warn_of_unused_parameters([node, *node.members], sys.argv[1:] if args is None else args)
             node.start()
             gc.freeze()
         except Exception as error:  # arguments, names or parameters that cannot be used

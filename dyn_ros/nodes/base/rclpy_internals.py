@@ -24,6 +24,14 @@ def state_label(node: LifecycleNode) -> str:
     return label
 
 
+def parameter_overrides(node: LifecycleNode) -> list[str]:
+    """Return the names of the parameters that files and arguments set for a node.
+
+    rclpy ignores those that are not declared, and has no method that names them.
+    """
+    return list(node._parameter_overrides)
+
+
 def answer_invalid_transitions(node: LifecycleNode, reject: Callable[[], object]) -> None:
     """Answer requests for a transition that the current state does not have, and call `reject`.
 

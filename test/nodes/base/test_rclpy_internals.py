@@ -64,6 +64,18 @@ def test_a_node_knows_the_state_of_its_lifecycle(node):
     assert rclpy_internals.state_label(node) == "inactive", why
 
 
+def test_parameters_that_are_set_but_not_declared_are_known():
+    context = Context()
+    rclpy.init(args=["--ros-args", "-p", "gravty:=1.0"], context=context)
+    node = LifecycleNode("internals", context=context)
+    try:
+        why = "misspelt parameters are not reported: Node._parameter_overrides has changed"
+        assert rclpy_internals.parameter_overrides(node) == ["gravty"], why
+    finally:
+        node.destroy_node()
+        context.try_shutdown()
+
+
 def test_invalid_transitions_are_answered(node, spin):
     why = (
         "a client of ~/change_state waits forever for the answer to an invalid transition: "
