@@ -48,8 +48,8 @@ class MessageCollector(Collector):
     zero for a base, whose wrench is not reported; the next message overwrites it. `constant` is
     True if no message changes the state: there are no joints, and no base with odometry. The only
     entry of `name_list` is the number of the list of names in the latest joint states. `unknown`
-    are names that are not joints of the model, from the latest list of names that was new.
-    `message_type` is the type of serialized messages, a key of `ENTRIES_BY_TYPE`.
+    are the names in joint states that are not joints of the model. `message_type` is the type of
+    serialized messages, a key of `ENTRIES_BY_TYPE`.
     """
 
     def __init__(
@@ -308,8 +308,13 @@ class MessageCollector(Collector):
         return _RECEPTION_NEW_STATE if outcome & NEW_STATE else _RECEPTION_NO_STATE
 
     def _report_unknown_names(self, names: list[str]) -> None:
-        """Set `unknown`."""
-        self.unknown = tuple(names)
+        """Add names to `unknown`."""
+        self.unknown = tuple(dict.fromkeys([*self.unknown, *names]))
+
+    def _forget_name_lists(self) -> None:
+        """Forget all name lists, and `unknown`, which would grow if names never repeat."""
+        super()._forget_name_lists()
+        self.unknown = ()
 
 
 def _encode_names(names: Sequence[str]) -> tuple[bytes, ...]:

@@ -506,6 +506,43 @@ def test_unknown_and_missing_names_are_reported(client, start):
     client.diagnostics(node, lambda *_: "not in the model: nobody" in node.output())
 
 
+def test_names_that_stop_matching_are_reported(client, start, arm):
+    """As when a driver that has started again adds a prefix."""
+    node = start()
+    speak, gravity = client.speaker(node), client.listen(JointState, node.name + "/gravity")
+    speak.ask(speak.message(arm.joint_names, POSITION, VELOCITY), gravity)
+    names = [f"left_{name}" for name in arm.joint_names]
+
+    def reported(status, values):
+        speak.send(speak.message(names, POSITION, VELOCITY))
+        return status.message.startswith(
+            "no state received in the last second; not in the model: left_shoulder_yaw"
+        )
+
+    client.diagnostics(node, reported)
+    speak.send(speak.message(["gripper", *names], [0.0, *POSITION], [0.0, *VELOCITY]))
+    client.diagnostics(node, reported)
+    speak.ask(speak.message(arm.joint_names, POSITION, VELOCITY), gravity)
+    client.diagnostics(node, lambda status, values: status.message == "running")
+
+
+def test_a_second_publisher_does_not_hide_names(client, start, arm):
+    node = start()
+    speak = client.speaker(node)
+    first, *others = arm.joint_names
+
+    def reported(status, values):
+        for name, rest in (("nobody", others[:-1]), (first, [])):
+            speak.send(speak.message([name, *rest], [0.0] * (1 + len(rest))))
+        return (
+            status.message.startswith("waiting for the position of")
+            and "not in the model: nobody" in status.message
+        )
+
+    for _ in range(3):
+        client.diagnostics(node, reported)
+
+
 def test_a_flood_neither_stops_nor_grows_the_node(client, start_process, arm):
     node = start_process()
     speak = client.speaker(node)

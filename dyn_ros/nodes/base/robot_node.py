@@ -396,11 +396,13 @@ class RobotNode(BaseNode):
         if not collector.velocity_known:
             return "unknown velocity of " + abbreviate_names(collector.missing_velocity())
         if not self.report.count.states:
-            return "no state received in the last second"
+            return "; ".join(
+                ["no state received in the last second", *self._hints(self.robot, collector.names)]
+            )
         return ""
 
     def _hints(self, robot: RobotContext, missing: Sequence[str]) -> Iterator[str]:
-        """Yield what may be the reason why the positions of joints are missing."""
+        """Yield what may be the reason why positions of joints are missing, or not received."""
         owner, collector = self.robot_owner, robot.collector
         is_silent = time.perf_counter() - owner._last_received > SILENCE_DURATION
         if is_silent and set(missing) & set(collector.names):
@@ -411,7 +413,7 @@ class RobotNode(BaseNode):
                 f"{owner.joint_state_topic.name} has NaN for {abbreviate_names(nan)}: publish the "
                 "position, or list it in locked_joints"
             )
-        if collector.unknown:
+        if collector.unknown and not is_silent:
             yield f"not in the model: {abbreviate_names(collector.unknown)}"
 
     def input_faults(self) -> Sequence[str]:
