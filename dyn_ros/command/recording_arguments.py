@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ..engine.model import Model
 from ..recordings.formats import is_table
 from ..recordings.options import ReadOptions
-from ..recordings.tables.columns import Columns
+from ..recordings.tables.columns import Columns, name_file_in_errors
 from . import arguments
 from .arguments import UsageError, positive_number, report_errors
 
@@ -139,7 +139,7 @@ def joints_to_lock(
 
 def _open_table(options: argparse.Namespace, model: Model, path: Path) -> Columns:
     """Return the columns of a table, considering ``--columns``; errors name the file."""
-    with report_errors(path, always=True):
+    with report_errors(path), name_file_in_errors(path):
         return Columns(path, model, arguments.require_unique("--columns", options.columns) or None)
 
 

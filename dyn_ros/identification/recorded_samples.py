@@ -162,9 +162,9 @@ def _open_recording(
     recording: Table, model: Model, columns: Mapping[str, str] | None
 ) -> Columns | Source:
     """Open a table, or another recording as a source of messages."""
-    if isinstance(recording, (str, PathLike)) and not is_table(Path(recording)):
-        return open_source(recording)
     with name_file_in_errors(recording):
+        if isinstance(recording, (str, PathLike)) and not is_table(Path(recording)):
+            return open_source(recording)
         return Columns(recording, model, columns)
 
 

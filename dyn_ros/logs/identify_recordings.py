@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from .. import identification
+from ..engine.kernel.names import name_file
 from ..engine.model import Model
 from ..engine.model.moments import Moment
 from ..identification import Identification, Samples
@@ -235,7 +236,7 @@ def _plan_parts(
     )
     for call, handle, failure in run_calls(workers, calls):
         if failure is not None:
-            raise ValueError(f"{paths[call.recording]}: {failure}")
+            raise ValueError(name_file(paths[call.recording], str(failure)))
         _, parts[call.recording] = workers.value(handle)
     load = partial(load_part, velocity=velocity)
     return [Call(load, (part,), part.size, recording=n) for n in sorted(parts) for part in parts[n]]

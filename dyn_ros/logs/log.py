@@ -17,6 +17,7 @@ import numpy as np
 
 from .. import __version__
 from ..drives.efforts import UNITS_BY_INTERFACE
+from ..engine.kernel.names import without_file
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model
 from ..observer.contact_intervals import ContactInterval, merge_contact_intervals
@@ -188,6 +189,7 @@ class LoggedRecording:
 
     def add_problem(self, reason: str) -> None:
         """Note why a part could not be read or computed."""
+        reason = without_file(self.path, reason)
         if reason in self.problems or len(self.problems) < _MAX_REASONS:
             self.problems[reason] = self.problems.get(reason, 0) + 1
 

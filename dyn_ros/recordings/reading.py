@@ -117,7 +117,7 @@ def read_as_messages(
     source = open_source(path)
     part = select_part(source, options)
     recording = read_part(next(iter(divide_part(part, math.inf)), part), progress).thinned(rate)
-    damage = [source.damage] if source.damage else []
+    damage = [f"the recording {source.damage}"] if source.damage else []
     return replace(recording, problems=(*damage, *recording.problems))
 
 

@@ -33,9 +33,13 @@ def open_parts(options: ReadOptions, path: Path) -> tuple[Source, list[Part]]:
     Raise a ValueError if it cannot be read, or contains no joint of the robot.
     """
     source = open_source(path, options.columns.get(path))
-    if source.damage and not source.spans:
-        raise ValueError(source.damage)
     return source, divide_part(select_part(source, options), options.size, options.overlap)
+
+
+def require_messages(source: Source) -> None:
+    """Raise a ValueError with the reason if nothing in a recording can be read."""
+    if source.damage and not source.spans:
+        raise ValueError(f"{source.path}: {source.damage}")
 
 
 def select_part(source: Source, options: ReadOptions) -> Part:
@@ -44,6 +48,7 @@ def select_part(source: Source, options: ReadOptions) -> Part:
     Raise a ValueError for a topic that is missing or cannot be read, topics that report the same
     joint, no joint of the robot, several odometries or none, or an unusable description or base.
     """
+    require_messages(source)
     if not options.staleness > 0.0:
         raise ValueError(f"staleness: expected more than 0 s, got {options.staleness!r}")
     model = load_robot(options.robot, options.root_joint) or _load_description(
@@ -119,10 +124,14 @@ def _select_joint_topics(source: Source, topics: str | Iterable[str] | None) -> 
         names = [name for name in readable if name.rpartition("/")[2] == usual_name]
         if names:
             return tuple(names)
-    alternatives = f"; it has {abbreviate_names(available)}; pass topics=" if available else ""
+    alternatives = (
+        f"it has {abbreviate_names(available)}; pass topics="
+        if available
+        else f"its topics are {_list_topics(source)}"
+    )
     raise ValueError(
         f"{source.name}: no readable topic named joint_states of {JOINT_STATE}, or "
-        f"dynamic_joint_states of {DYNAMIC_JOINT_STATE}"
+        f"dynamic_joint_states of {DYNAMIC_JOINT_STATE}; "
         f"{alternatives}{_unreadable_topics_text(source)}"
     )
 
@@ -153,6 +162,11 @@ def _readable_topics(source: Source, *kinds: str) -> list[str]:
             if topic.type in kinds and topic.encoding in DECODABLE
         )
     )
+
+
+def _list_topics(source: Source) -> str:
+    """Return the topics of a recording and their types, for messages; "none" without any."""
+    return abbreviate_names([f"{topic.name} ({topic.type})" for topic in source.topics]) or "none"
 
 
 def _unreadable_topics_text(source: Source) -> str:
@@ -225,6 +239,7 @@ class JointTopics:
 
 def find_reported_joints(source: Source, model: Model, topics: Iterable[str] | None) -> set[str]:
     """Return the joints in messages at the start of a recording, also of other robots."""
+    require_messages(source)
     part = replace(
         whole_part(source),
         model=model,

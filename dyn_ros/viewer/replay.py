@@ -38,7 +38,7 @@ from ..recordings.formats.spans import Source
 from ..recordings.options import ReadOptions
 from ..recordings.part import read_part
 from ..recordings.plan import Part, divide_part
-from ..recordings.selection import ODOMETRY, select_part
+from ..recordings.selection import ODOMETRY, require_messages, select_part
 from .motion import coordinate_indices
 from .page.plots import Progress
 from .session import Session
@@ -87,8 +87,7 @@ def open_recording(
     with the name of a missing package.
     """
     source = open_source(Path(path))
-    if source.damage and not source.spans:
-        raise ValueError(source.damage)
+    require_messages(source)
     xml = find_robot_description(source) if xml is None else xml
     if xml is None:
         raise ValueError(f"{source.name}: the recording contains no robot description; pass robot=")

@@ -740,6 +740,29 @@ def test_commands_advise_only_their_options(
     assert text and not any(advice in text for advice in absent)
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["view", "FILE", "--robot", ARM7],
+        ["log", "FILE", "--robot", ARM7],
+        ["identify", ARM7, "FILE"],
+        ["identify", ARM7, "FILE", "--workers", "1"],
+        ["payload", ARM7, "FILE", "--load-frame", "tool"],
+        ["calibrate", ARM7, "FILE", "-o", "a.yaml"],
+    ],
+    ids=lambda command: "-".join(map(str, command[:1] + command[3:4])),
+)
+@pytest.mark.parametrize("name", ["empty.mcap", "empty.csv", "numbers.csv", "other.mcap"])
+def test_commands_name_a_file_once(capfd, monkeypatch, tmp_path, command, name):
+    monkeypatch.chdir(tmp_path)
+    contents = {"numbers.csv": b"1,2\n3,4\n", "other.mcap": b"no recording"}
+    Path(name).write_bytes(contents.get(name, b""))
+    assert cli.main([name if each == "FILE" else str(each) for each in command]) in (1, 2)
+    text = " ".join(capfd.readouterr().err.split())
+    assert text.count(name) == 1, text
+    assert ("empty" in text.replace(name, "")) == (name not in contents), text
+
+
 OPTION = re.compile(r"(?<![\w`-])--[a-z][a-z-]+")
 MADE_BY_COMMAND = re.compile(
     r"\b(dyn_ros|ros2|rostopic|pip|dask)\b[^;]*? --|^--|-Wl|@font-face|var\("

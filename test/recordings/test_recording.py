@@ -189,6 +189,21 @@ def test_topics(tmp_path, arm):
         read(other, arm)
 
 
+def test_topics_without_joint_states_are_listed_with_types(tmp_path, arm):
+    messages = [recorded.Sent("/rosout", recorded.START, "text")]
+    path = recorded.write_mcap(tmp_path / "a.mcap", messages)
+    with pytest.raises(ValueError, match=r"its topics are /rosout \(std_msgs/msg/String\)$"):
+        read(path, arm)
+
+
+@pytest.mark.parametrize("suffix", [".mcap", ".db3", ".bag", ".csv", ".parquet"])
+def test_an_empty_file_is_said_to_be_empty(tmp_path, arm, suffix):
+    path = tmp_path / f"empty{suffix}"
+    path.write_bytes(b"")
+    with pytest.raises(ValueError, match=f"empty{suffix}: is empty: 0 bytes$"):
+        read(path, arm)
+
+
 def test_two_topics_of_different_joints_are_one_robot(tmp_path, arm):
     messages = merge_by_log_time(
         motion(arm.joint_names[:3], 20, topic="/arm/joint_states"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 _ARGUMENTS = (
     "base|columns|friction_terms|gravity|lock|mesh_paths|mimic|odometry|overwrite|port|robot|"
@@ -40,6 +41,19 @@ def unknown_name(what: str, name: object, names: Iterable[str], most: int | None
 def similar_names(name: str, names: Iterable[str], most: int = 2, least: float = 0.6) -> list[str]:
     """Return the most similar names; ``least`` is the similarity, 1 of equal names."""
     return difflib.get_close_matches(name, list(names), most, least)
+
+
+def without_file(path: Path, text: str) -> str:
+    """Return a message without the name of a file at its beginning, with or without folder."""
+    name, colon, rest = text.partition(": ")
+    name = name.strip("'")
+    is_file = colon and (name in (str(path), path.name) or path.name.startswith(f"{name}."))
+    return rest if is_file else text
+
+
+def name_file(path: Path, text: str) -> str:
+    """Return a message that begins with the path of a file, once."""
+    return f"{path}: {without_file(path, text)}"
 
 
 def name_arguments(text: str, name_of: Callable[[str, str], str]) -> str:

@@ -105,7 +105,7 @@ def require_magic(file: BinaryIO, magic: bytes, path: Path, kind: str) -> str:
         return ""
     if magic.startswith(head):
         return f"is empty: {len(head)} bytes"
-    raise ValueError(f"{str(path)!r} is no {kind}; it begins with {head!r}")
+    raise ValueError(f"{str(path)!r}: is no {kind}; it begins with {head!r}")
 
 
 def describe_cut(path: Path, where: str, usable: int) -> str:

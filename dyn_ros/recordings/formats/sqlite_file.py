@@ -27,6 +27,7 @@ from .message_files import Channels, message_format, ros2_type
 from .spans import Source
 
 MAGIC = b"SQLite format 3\0"
+_HEADER_SIZE = 100  # bytes
 _SPAN_SIZE = 1 << 21  # bytes
 _MIN_SPAN_ROWS, _MAX_SPAN_ROWS = 64, 50_000
 _BLOCK_ROWS = 2000
@@ -102,7 +103,7 @@ def _scan_messages(connection: sqlite3.Connection, path: Path, channels: Channel
         is_end_known = True
     except sqlite3.Error as error:
         first, last, count, is_end_known = 1, sp.MAX_LOG_TIME, 0, False
-        damage = f"is damaged: {error}"
+        damage = _describe_cut(path) or f"is damaged: {error}"
     if first is None:
         return make_source(channels, (), total_counts, "", 0)
     if not isinstance(first, int) or not isinstance(last, int):
@@ -143,6 +144,20 @@ def _scan_messages(connection: sqlite3.Connection, path: Path, channels: Channel
     if damage:
         damage = f"{damage.rstrip('.')}; {sum(total_counts.values()):,} messages can be read"
     return make_source(channels, chunks, total_counts, damage, 0)
+
+
+def _describe_cut(path: Path) -> str:
+    """Return a sentence on a database that is shorter than its header says, or ""."""
+    with open(path, "rb") as file:
+        header = file.read(_HEADER_SIZE)
+    page_size, change, page_count, counted_change = (
+        int.from_bytes(header[start:stop], "big")
+        for start, stop in ((16, 18), (24, 28), (28, 32), (92, 96))
+    )
+    size, full_size = path.stat().st_size, (65536 if page_size == 1 else page_size) * page_count
+    if change != counted_change or size >= full_size:  # the header does not count the pages
+        return ""
+    return f"ends after {size:,} of {full_size:,} bytes"
 
 
 def _next_row(connection: sqlite3.Connection, start: int) -> int:
@@ -200,7 +215,7 @@ def _read_until_damage(
     try:
         rows.extend(row for block in _read_blocks(connection, start, stop, 1) for row in block)
     except sqlite3.Error as error:
-        return rows, f"is damaged in the messages {start} to {stop - 1}: {error}"
+        return rows, (f"of the messages from number {start} on, {len(rows):,} can be read: {error}")
     return rows, ""
 
 

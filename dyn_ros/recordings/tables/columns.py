@@ -9,10 +9,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from os import PathLike
+from pathlib import Path
 
 import numpy as np
 
-from ...engine.kernel.names import similar_names
+from ...engine.kernel.names import name_file, similar_names
 from ...engine.kernel.types import Array
 from ...engine.model.model import Model
 from . import files as tables
@@ -257,6 +258,6 @@ def name_file_in_errors(table: Table) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise ValueError(
-            f"{table}: {error}" if isinstance(table, (str, PathLike)) else error
-        ) from error
+        if not isinstance(table, (str, PathLike)):
+            raise
+        raise ValueError(name_file(Path(table), str(error))) from error

@@ -13,6 +13,7 @@ import ast
 import csv
 import io
 import itertools
+import os
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -573,12 +574,14 @@ class ParquetFile:
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self._arrow = import_pyarrow()
+        if os.path.exists(path) and not os.path.getsize(path):
+            raise ValueError(f"{str(path)!r}: is empty: 0 bytes")
         try:
             self._file = self._arrow.parquet.ParquetFile(path, pre_buffer=False)
         except (self._arrow.ArrowException, OSError) as error:
             if getattr(error, "errno", None):  # such as a file that is not there
                 raise
-            raise ValueError(f"{str(path)!r} is cut, or no Parquet file: {error}") from None
+            raise ValueError(f"{str(path)!r}: is cut, or no Parquet file: {error}") from None
         self._schema = self._file.schema_arrow
         self._list_elements: dict[str, tuple[str, int]] = {}  # list column and index, by name
         self._has_dates: dict[str, bool] = {}

@@ -2,9 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names in messages."""
 
+from pathlib import Path
+
 import pytest
 
-from dyn_ros.engine.kernel.names import join_names, name_arguments, similar_names, unknown_name
+from dyn_ros.engine.kernel.names import (
+    join_names,
+    name_arguments,
+    name_file,
+    similar_names,
+    unknown_name,
+    without_file,
+)
 
 
 def test_lists_of_names():
@@ -47,3 +56,16 @@ NAMES = {"columns": "--columns", "strict": "strict: true", "gravity": "--gravity
 )
 def test_arguments_become_what_readers_can_set(text, expected):
     assert name_arguments(text, lambda name, value: NAMES.get(name, "")) == expected
+
+
+@pytest.mark.parametrize("name", ["bags/run.mcap", "'bags/run.mcap'", "run.mcap", "run"])
+def test_a_message_names_its_file_once(name):
+    path = Path("bags/run.mcap")
+    assert name_file(path, f"{name}: is empty: 0 bytes") == "bags/run.mcap: is empty: 0 bytes"
+    assert without_file(path, f"{name}: is empty") == "is empty"
+
+
+def test_a_message_about_something_else_is_kept():
+    text = "time: there is no column 'time'"
+    assert name_file(Path("run.csv"), text) == f"run.csv: {text}"
+    assert without_file(Path("run.csv"), "no colon") == "no colon"

@@ -589,6 +589,20 @@ def test_a_rosbag2_of_several_files(tmp_path):
     assert len(files.open_source(folder).spans) == 1
 
 
+def test_a_cut_database_names_its_end(tmp_path):
+    """sqlite3 only says that the image is malformed."""
+    path = tmp_path / "cut.db3"
+    content = (write_bag2(tmp_path / "bag", sent_messages(4000)) / "bag.db3").read_bytes()
+    size = int(0.6 * len(content))
+    path.write_bytes(content[:size])
+    source = files.open_source(path)
+    count = sum(topic.count or 0 for topic in source.topics)
+    assert source.damage == (
+        f"ends after {size:,} of {len(content):,} bytes; {count:,} messages can be read"
+    )
+    assert 1000 < len(decode_all(source)[0]) <= count
+
+
 def test_a_database_that_was_not_closed(tmp_path):
     """A recorder that was killed leaves what it wrote last in the write-ahead log."""
     folder = write_bag2(tmp_path / "bag", sent_messages())
