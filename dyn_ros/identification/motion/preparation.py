@@ -28,6 +28,7 @@ from .cutoff import cutoff_from_torques
 from .filtering import Segment, Spectrum, cutoff_from_spectra, joint_velocities, lowest_cutoff
 from .lag import describe_velocity_lag
 from .numerics import BLOCK_SIZE, MIN_TRAVEL, NOISE_LIMIT
+from .saturation import find_saturated_efforts
 
 _MAX_JOINED_GAP = 0.125  # periods of the cutoff; the motion is interpolated over shorter gaps
 _REST_WEIGHT = 10.0  # total weight of a stretch at rest; a sample in motion has 1
@@ -64,6 +65,7 @@ def prepare_recording(
     recording.drop_glitches()
     recording.remove_jumps()
     recording.split_segments()
+    recording.find_saturation()
     recording.interpolate_repeats()
     recording.convert_efforts()
     v, a = recording.arrays["v"], recording.arrays["a"]
@@ -91,9 +93,17 @@ def prepare_recording(
     weight = _sample_weights(fields["q"], v, recording.noise[1], segment)
     recording.report_repeats(is_repeat[weight[: len(is_repeat)] == 1.0])
     fields |= {"v": v, "a": a, "weight": weight, "segment": segment}
+    is_unused = recording.saturation_mask()
     if is_held.any():
+        is_unused |= is_held
+    if is_unused.any():
+        used_rows = np.flatnonzero(~is_unused)
+        if not len(used_rows):
+            raise ValueError(
+                f"no sample remains: {'; '.join(recording.warnings)}; record slower motions"
+            )
         fields = {
-            name: None if array is None else _move_rows_to_front(array, np.flatnonzero(~is_held))
+            name: None if array is None else _move_rows_to_front(array, used_rows)
             for name, array in fields.items()
         }
     return {
@@ -275,6 +285,24 @@ class _Preparation:
         """Return segments without gaps or jumps; see ``filtering.split_at_gaps``."""
         is_break = np.diff(self.arrays["piece"]) != 0
         return filtering.split_at_gaps(self.arrays["time"], max_gap, period, is_break)
+
+    def find_saturation(self) -> None:
+        """Find efforts that stay at their maximum or minimum, and report them."""
+        is_saturated, values = find_saturated_efforts(self.arrays["q"], self.arrays["tau"])
+        self.arrays["saturated"] = is_saturated.any(axis=1)
+        for name, column, limits in zip(self.model.velocity_names, is_saturated.T, values):
+            if limits:
+                self.warnings.append(
+                    f"the effort of joint {name!r} is saturated: it stays at "
+                    f"{' and '.join(f'{limit:.6g}' for limit in limits)} in "
+                    f"{100.0 * column.mean():.2g} % of the samples, which are not used; its drive "
+                    "reaches a limit, or its sensor the end of its range"
+                )
+
+    def saturation_mask(self) -> NDArray[np.bool_]:
+        """Return a mask of the inner rows with a saturated effort."""
+        mask: NDArray[np.bool_] = self.arrays["saturated"][self.inner_rows()]
+        return mask
 
     def convert_efforts(self) -> None:
         """Turn efforts into torques in place, and find samples with held efforts.
@@ -539,7 +567,7 @@ class _Preparation:
         rows = self.inner_rows()
         fields: dict[str, Any] = {}
         for name, array in self.arrays.items():
-            if name in ("v", "a", "piece"):
+            if name in ("v", "a", "piece", "saturated"):
                 continue
             if array is None:
                 fields[name] = None
