@@ -8,7 +8,6 @@ import argparse
 import dataclasses
 import sys
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from os.path import realpath
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -158,8 +157,7 @@ def _run_identify(options: argparse.Namespace) -> None:
 
     model, gravity = arguments.read_model(options), None
     arguments.require_folders(options.output, options.report)
-    if options.report and not find_spec("plotly"):
-        raise UsageError('reports require plotly: pip install "dyn_ros[identify]"')
+    _require_packages(options)
     with tables.progress_bar("reading", TimeElapsedColumn(), total=1.0) as show, report_errors():
         if options.gravity == ESTIMATE:
             gravity = _estimate_gravity(options, model)
@@ -184,6 +182,21 @@ def _run_identify(options: argparse.Namespace) -> None:
                     file=sys.stderr,
                 )
     tables.show_identification(result, options, validation, validation_errors)
+
+
+def _require_packages(options: argparse.Namespace) -> None:
+    """Raise a `UsageError` if a package for the recordings or the report is not installed."""
+    from ..recordings.formats.sources import find_recordings, require_packages
+
+    with report_errors():
+        require_packages(
+            find_recordings([*options.recordings, *options.loaded, *options.validate]),
+            table_suffixes=(".parquet",),
+        )
+        if options.report:
+            from ..identification import report
+
+            report.require_packages()
 
 
 def _identify_from_options(

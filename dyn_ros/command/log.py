@@ -155,7 +155,8 @@ def _prepare_log(options: argparse.Namespace, out: Path) -> Log:
     """Check options and recordings as far as possible before the work begins; return the log."""
     from ..logs.log import EFFORT_QUANTITIES, Log, PartWriter, describe_options
     from ..logs.quantities import contact_thresholds, require_thresholds, required_overlap
-    from ..recordings.formats.sources import find_recordings
+    from ..logs.write import plot
+    from ..recordings.formats.sources import find_recordings, require_packages
 
     settings = _read_settings(options)
     requested = options.compute or ["state"]
@@ -168,6 +169,10 @@ def _prepare_log(options: argparse.Namespace, out: Path) -> Log:
     if "contacts" in quantities:
         require_thresholds(settings)
     paths = find_recordings(options.recordings)
+    require_packages(paths)
+    PartWriter.require_packages(options.format)
+    if options.plot is not None:
+        plot.require_packages(options.plot)
     model = whole_model = None if options.robot is None else arguments.read_model(options)
     if whole_model is not None:
         model = recording_arguments.apply_lock_option(options, whole_model, paths)

@@ -282,6 +282,11 @@ def _run_check(options: argparse.Namespace) -> int:
 
     from . import tables
 
+    if options.picture is not None:
+        with report_errors():
+            from ..viewer.scene.inertia_picture import import_plotly
+
+            import_plotly()
     folders = [*options.mesh_path, *arguments.mesh_folders(options)]
 
     def read(xml: str, root_joint: RootJoint) -> Examination:

@@ -50,11 +50,13 @@ def _run_payload(options: argparse.Namespace) -> None:
     """Run the command ``payload``."""
     from ..identification import identify_payload
     from ..identification.solution import effort_unit_warnings
-    from ..recordings.formats.sources import find_recordings
+    from ..recordings.formats.sources import find_recordings, require_packages
     from . import tables
 
     model = arguments.read_model(options)
     arguments.require_folders(options.output)
+    with report_errors():
+        require_packages(find_recordings(options.recordings), table_suffixes=(".parquet",))
     if not options.name:
         raise UsageError(f"--name: expected a name, got ''; leave it out for {_DEFAULT_NAME!r}")
     with tables.progress_bar("reading"), report_errors():

@@ -116,7 +116,7 @@ def _run_view(options: argparse.Namespace) -> None:
             _view_robot(options)
     except ImportError as error:
         raise UsageError(
-            f'{error}; pip install "dyn_ros[viewer]"' if error.name == "viser" else str(error)
+            f'{error}; pip install "dyn_ros[viewer]"' if error.name else str(error)
         ) from error
 
 
@@ -166,8 +166,11 @@ def _view_robot(options: argparse.Namespace) -> None:
 
 def _view_recording(options: argparse.Namespace) -> None:
     """Replay a recording, and serve its page."""
+    from ..recordings.formats.sources import require_packages
     from ..viewer.replay import CURVES, Replay, open_recording
 
+    with report_errors():
+        require_packages([options.file])
     xml = None
     if options.robot is not None:
         xml = read_robot(options, _require_valid_urdf)

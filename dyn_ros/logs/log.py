@@ -69,6 +69,14 @@ class PartWriter:
     kind: str  # "parquet" or "mcap"
     rate: float | None  # largest number of rows per second; None: all rows
 
+    @staticmethod
+    def require_packages(kind: str) -> None:
+        """Raise an ImportError with a remedy if a package that writes files is not installed."""
+        if kind == "mcap":
+            bag.import_writer()
+        else:
+            parquet.import_pyarrow()
+
     def __call__(self, file: Path, planned: Part) -> dict[str, Any]:
         """Write the part to a file; return a report on it, as JSON can represent it."""
         model = planned.model

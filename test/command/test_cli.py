@@ -763,6 +763,38 @@ def test_commands_name_a_file_once(capfd, monkeypatch, tmp_path, command, name):
     assert ("empty" in text.replace(name, "")) == (name not in contents), text
 
 
+@pytest.mark.parametrize(
+    "package, command",
+    [
+        ("pyarrow", ["view", "a.parquet", "--robot", ARM7]),
+        ("pyarrow", ["view", "a.csv", "--robot", ARM7]),
+        ("pyarrow", ["identify", ARM7, "a.parquet"]),
+        ("pyarrow", ["identify", ARM7, "b.csv", "--validate", "a.parquet"]),
+        ("pyarrow", ["payload", ARM7, "a.parquet", "--load-frame", "tool"]),
+        ("pyarrow", ["log", "a.mcap", "--robot", ARM7]),
+        ("zstandard", ["view", "a.mcap.zstd", "--robot", ARM7]),
+        ("zstandard", ["log", "a.mcap.zstd", "--robot", ARM7]),
+        ("mcap.writer", ["log", "a.mcap", "--robot", ARM7, "--out", "out", "--format", "mcap"]),
+        ("matplotlib.figure", ["log", "a.mcap", "--robot", ARM7, "--plot", "a.png"]),
+        ("plotly", ["log", "a.mcap", "--robot", ARM7, "--plot", "a.html"]),
+        ("plotly", ["identify", ARM7, "b.csv", "--report", "a.html"]),
+        ("jinja2", ["identify", ARM7, "b.csv", "--report", "a.html"]),
+        ("plotly", ["check", ARM7, "--picture", "a.html"]),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "-".join(map(str, value[:1])),
+)
+def test_a_missing_package_is_named_before_anything_is_read(
+    capfd, monkeypatch, tmp_path, package, command
+):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.parquet", "a.csv", "b.csv", "a.mcap", "a.mcap.zstd"):
+        Path(name).write_bytes(b"")
+    monkeypatch.setitem(sys.modules, package, None)
+    assert cli.main([str(argument) for argument in command]) == 2
+    [line] = capfd.readouterr().err.splitlines()
+    assert package.partition(".")[0] in line.lower() and 'pip install "dyn_ros[' in line
+
+
 OPTION = re.compile(r"(?<![\w`-])--[a-z][a-z-]+")
 MADE_BY_COMMAND = re.compile(
     r"\b(dyn_ros|ros2|rostopic|pip|dask)\b[^;]*? --|^--|-Wl|@font-face|var\("

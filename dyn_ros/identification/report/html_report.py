@@ -97,6 +97,12 @@ def write_report(
     Path(path).write_text(page, encoding="utf-8")
 
 
+def require_packages() -> None:
+    """Raise an ImportError with a remedy if a package for reports is not installed."""
+    figures.import_plotly()
+    load_template("page.html.j2")
+
+
 def load_template(name: str) -> Any:
     """Return a template of this folder, in which text is escaped."""
     try:

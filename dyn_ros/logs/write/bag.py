@@ -82,8 +82,8 @@ def write_mcap(table: Table, path: str | Path) -> None:
         _write_messages(table, file)
 
 
-def _write_messages(table: Table, file: IO[bytes]) -> None:
-    """Write the messages of a table to an MCAP file, row by row."""
+def import_writer() -> Any:
+    """Return the class that writes MCAP files; raise an ImportError that names its packages."""
     try:
         import rosbags.typesys  # noqa: F401
         from mcap.writer import Writer
@@ -91,7 +91,12 @@ def _write_messages(table: Table, file: IO[bytes]) -> None:
         raise ImportError(
             'MCAP files require mcap and rosbags: pip install "dyn_ros[logs]"'
         ) from None
-    writer = Writer(file)
+    return Writer
+
+
+def _write_messages(table: Table, file: IO[bytes]) -> None:
+    """Write the messages of a table to an MCAP file, row by row."""
+    writer = import_writer()(file)
     writer.start(profile="ros2", library=f"dyn_ros {__version__}")
     channels: dict[str, int] = {}
     schemas: dict[str, int] = {}

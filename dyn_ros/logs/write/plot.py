@@ -115,11 +115,32 @@ def plot_recordings(files: Mapping[str, Sequence[Path]], path: str | Path) -> No
     target = Path(path)
     if target.suffix.lower() not in SUFFIXES:
         raise ValueError(f"plot: expected a file that ends with .png or .html, got {str(path)!r}")
+    require_packages(target)
     is_picture = target.suffix.lower() == ".png"
     curves = _read_curves(files, is_picture)
     content = _make_picture(curves) if is_picture else _make_page(curves)
     with write_whole_file(target) as file:
         file.write(content)
+
+
+def require_packages(path: Path) -> None:
+    """Raise an ImportError with a remedy if the package that draws a plot is not installed."""
+    if path.suffix.lower() == ".png":
+        try:
+            import matplotlib.figure  # noqa: F401
+        except ImportError:
+            raise ImportError(
+                'pictures require matplotlib: pip install "dyn_ros[logs]"; a page, '
+                ".html, requires plotly"
+            ) from None
+    else:
+        try:
+            import plotly.subplots  # noqa: F401
+        except ImportError:
+            raise ImportError(
+                'pages require plotly: pip install "dyn_ros[logs]"; a picture, .png, '
+                "requires matplotlib"
+            ) from None
 
 
 def _read_curves(files: Mapping[str, Sequence[Path]], is_picture: bool) -> Curves:
@@ -248,15 +269,10 @@ def _top_subplot(subplot: Subplot, subplots: Sequence[Subplot]) -> Subplot:
 
 def _make_picture(curves: Curves) -> bytes:
     """Draw the curves with matplotlib; return a PNG file."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ImportError(
-            'pictures require matplotlib: pip install "dyn_ros[logs]"; a page, '
-            ".html, requires plotly"
-        ) from None
     import io
+
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
 
     subplots, grid_columns, heights = _arrange_grid(curves, 1.05, 1.6)
     rows = len(heights)
@@ -392,13 +408,8 @@ def _add_titles(
 
 def _make_page(curves: Curves) -> bytes:
     """Draw the curves with plotly; return an HTML file."""
-    try:
-        from plotly import subplots as plotly_subplots
-    except ImportError:
-        raise ImportError(
-            'pages require plotly: pip install "dyn_ros[logs]"; a picture, .png, '
-            "requires matplotlib"
-        ) from None
+    from plotly import subplots as plotly_subplots
+
     subplots, grid_columns, heights = _arrange_grid(curves, 105, 150)
     rows = len(heights)
     height = round(sum(heights)) + 130

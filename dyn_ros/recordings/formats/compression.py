@@ -28,7 +28,7 @@ class Damaged(ValueError):
     """Error about content that cannot be read, with the reason."""
 
 
-def _import_package(name: str) -> Any:
+def import_package(name: str) -> Any:
     """Import an optional package; the ImportError names the command that installs it."""
     try:
         return importlib.import_module(name)
@@ -40,7 +40,7 @@ def _import_package(name: str) -> Any:
 
 
 _DECOMPRESSORS: dict[str, Callable[[], Any]] = {
-    "lz4": lambda: _import_package("lz4.frame").LZ4FrameDecompressor(),
+    "lz4": lambda: import_package("lz4.frame").LZ4FrameDecompressor(),
     "bz2": bz2.BZ2Decompressor,
 }
 _COMPRESSIONS = "zstd", *_DECOMPRESSORS
@@ -77,7 +77,7 @@ def decompress_chunk(kind: str, compressed: bytes, size: int, is_cut: bool = Fal
 
 def _decompress_zstd(compressed: bytes, size: int) -> bytes:
     """Return up to ``size`` bytes and one, also if the end of the data is missing."""
-    reader = _import_package("zstandard").ZstdDecompressor().stream_reader(io.BytesIO(compressed))
+    reader = import_package("zstandard").ZstdDecompressor().stream_reader(io.BytesIO(compressed))
     content = bytes(reader.read(size))
     return content + bytes(reader.read(1))  # checks the checksum at the end
 
@@ -92,7 +92,7 @@ def _decompress_to_end(decompressor: Any, compressed: bytes, size: int) -> bytes
 
 def decompress_message(compressed: bytes) -> bytes:
     """Decompress a message of a rosbag2 whose messages are compressed."""
-    zstandard = _import_package("zstandard")
+    zstandard = import_package("zstandard")
     try:
         size = zstandard.frame_content_size(compressed)
         if 0 <= size <= _BLOCK_SIZE:  # fast, but allocates what the message claims to contain
@@ -161,7 +161,7 @@ def _temporary_file(
 
 def _decompress_file(source: BinaryIO, target: BinaryIO) -> str:
     """Write the content of a compressed file; return its damage, or an empty string."""
-    zstandard = _import_package("zstandard")
+    zstandard = import_package("zstandard")
     reader = zstandard.ZstdDecompressor().stream_reader(source, read_across_frames=True)
     try:
         shutil.copyfileobj(reader, target, _BLOCK_SIZE)

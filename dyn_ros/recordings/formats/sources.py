@@ -13,7 +13,9 @@ from os.path import realpath
 from pathlib import Path
 
 from ...cdr.decode import CDR, KINDS, ROS1, Decoder, Messages
+from ..tables.files import import_pyarrow
 from . import ROSBAG2_SUFFIXES, SUFFIXES, SUFFIXES_BY_MODULE, recording_suffix
+from .compression import import_package
 from .spans import DECODABLE, STRING_TYPE, Format, Source, Span, Topic, merge_topics
 
 _METADATA = "metadata.yaml"
@@ -86,6 +88,20 @@ def _recordings_below(path: Path, above: tuple[str, ...] = ()) -> Iterator[Path]
                     yield from _recordings_below(entry, (*above, realpath(path)))
     elif recording_suffix(path.name):
         yield path
+
+
+def require_packages(
+    paths: Iterable[Path], table_suffixes: Collection[str] = SUFFIXES_BY_MODULE["table_file"]
+) -> None:
+    """Raise an ImportError if a package for recordings of such names is not installed.
+
+    Tables with ``table_suffixes`` are read with pyarrow.
+    """
+    for suffix in {Path(path.name.lower()).suffix for path in paths}:
+        if suffix in table_suffixes:
+            import_pyarrow()
+        elif suffix == ".zstd":
+            import_package("zstandard")
 
 
 # --- opening

@@ -22,19 +22,24 @@ Trace: TypeAlias = dict[str, Any]
 """A drawn object of plotly."""
 
 
-def save_picture(examination: Examination, path: str | os.PathLike[str], title: str = "") -> None:
-    """Save a picture of the links with all joints at 0, as a self-contained HTML file.
-
-    Each inertia is shown as the box of uniform density that has it, in the convex hull of the
-    link's shapes; inertias with findings are red and named. Raise an ImportError without plotly.
-    """
+def import_plotly() -> Any:
+    """Return the objects of plotly; raise an ImportError with a remedy if it is not installed."""
     try:
         import plotly.graph_objects as graph
     except ImportError as error:
         raise ImportError(
             'a picture requires plotly: pip install "dyn_ros[identify]"', name=error.name
         ) from None
+    return graph
 
+
+def save_picture(examination: Examination, path: str | os.PathLike[str], title: str = "") -> None:
+    """Save a picture of the links with all joints at 0, as a self-contained HTML file.
+
+    Each inertia is shown as the box of uniform density that has it, in the convex hull of the
+    link's shapes; inertias with findings are red and named. Raise an ImportError without plotly.
+    """
+    graph = import_plotly()
     links = examination.extents.links
     traces = [trace for name in links for trace in _link_traces(examination, name)]
     figure = graph.Figure([*traces, *_legend_traces()])
