@@ -297,7 +297,7 @@ def _require_single_coordinates(model: Model) -> None:
     if described_joints:
         raise ValueError(
             f"model: expected joints with one coordinate, got {', '.join(described_joints)}; "
-            "lock them with model.reduced, or load the robot without a root joint"
+            "lock them with model.reduced, or describe them as fixed"
         )
     if not model.nv:
         raise ValueError("model: the robot has no joints that move")
