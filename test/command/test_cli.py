@@ -797,7 +797,7 @@ def test_a_missing_package_is_named_before_anything_is_read(
 
 OPTION = re.compile(r"(?<![\w`-])--[a-z][a-z-]+")
 MADE_BY_COMMAND = re.compile(
-    r"\b(dyn_ros|ros2|rostopic|pip|dask)\b[^;]*? --|^--|-Wl|@font-face|var\("
+    r"\b(dyn_ros|ros2|rostopic|pip|dask)\b[^;]*? \[?--|^--|-Wl|@font-face|var\("
 )
 ADVICE = re.compile(r"\b(?:pass|with|use|set|in|to) (\w+=)(?![\w\"'{])")
 
