@@ -249,7 +249,12 @@ class VereshchaginNode(RobotNode):
     def _constraint_torques(
         self, robot: RobotContext, state: State, terms: DynamicsTerms
     ) -> Array | None:
-        """Return feedforward plus constraint torques, (nv,); None if an input is missing."""
+        """Return feedforward plus constraint torques, (nv,); None if an input is missing.
+
+        None also after positions have jumped, since a controller may follow these torques.
+        """
+        if robot.collector.jumps.fault():
+            return None
         solution = self.solution(robot, state, terms)
         return None if solution is None else solution.effort
 

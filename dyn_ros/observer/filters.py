@@ -128,13 +128,13 @@ def align_efforts(
 
 
 class ConfigurationInterpolator:
-    """Interpolates configurations; angles of continuous joints may have jumped by a turn."""
+    """Interpolates configurations; angles may have jumped by a turn."""
 
     def __init__(self, model: Model) -> None:
         self._model = require_model(model)
-        self._wraps = np.flatnonzero(
+        self._turns_per_unit = np.array(
             [
-                joint.kind == "continuous"
+                0.5 / math.pi if joint.kind in ("revolute", "continuous") else 0.0
                 for joint, nq in zip(model.tree.joints, model.nqs)
                 for _ in range(nq)
             ]
@@ -145,13 +145,10 @@ class ConfigurationInterpolator:
 
     def __call__(self, q0: Array, q1: Array, share: float | Array) -> Array:
         """Return the configuration at a share of the way, (nq,), or (B, nq) with shares (B,)."""
+        q1 = q1 - 2.0 * math.pi * np.round(self._turns_per_unit * (q1 - q0))
         if not self._is_flat:
             return self._model.interpolate(q0, q1, share)
-        step = q1 - q0
-        if self._wraps.size:
-            turns = step[..., self._wraps] / (2.0 * math.pi)
-            step[..., self._wraps] -= 2.0 * math.pi * np.round(turns)
-        blended: Array = q0 + np.asarray(share)[..., None] * step
+        blended: Array = q0 + np.asarray(share)[..., None] * (q1 - q0)
         return blended
 
 

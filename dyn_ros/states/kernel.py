@@ -14,6 +14,7 @@ from ..engine.machine_code.declare import kernel
 from . import memory as mem
 from . import rules
 from .joint_states import NO_STAMP
+from .jump_kernel import has_large_step, record_jumps
 from .rules import Reason
 
 # reasons; compiled code has no enums
@@ -26,7 +27,8 @@ LATE_STAMP = int(Reason.LATE_STAMP)
 CHILD_FRAME = int(Reason.CHILD_FRAME)
 UNKNOWN_POSITION = int(Reason.UNKNOWN_POSITION)
 STAMP_JUMP = int(Reason.STAMP_JUMP)
-# outcomes of `collect`; NEW_STATE and STAMP_JUMPED may be combined
+# outcomes of `collect`; NEW_STATE, STAMP_JUMPED and POSITION_JUMPED may be combined, or
+# REJECTED and POSITION_JUMPED
 ACCEPTED, NEW_STATE, STAMP_JUMPED, REJECTED, UNREAD, UNSTAMPED, NEW_NAMES = 0, 1, 2, 4, 8, 16, 32
 _PLAIN_ENCAPSULATION = 256  # first four bytes of plain CDR, little endian, without options
 
@@ -83,6 +85,8 @@ def find_joint_state_fault(m, message, name_list):
         return DUPLICATE_NAMES
     if not rules.lengths_match(size, counts[0], counts[1], counts[2]):
         return LENGTHS
+    if rules.all_usable(m.numbers, start, size + counts[1]):
+        return rules.NO_FAULT
     least = least_joint_usability(m, start, 0, name_list)
     if least != rules.USABLE:
         return POSITION_NOT_FINITE + least
@@ -334,8 +338,8 @@ def read_message(content, size, now, m, kind):
 
 
 @kernel
-def process_message(m, message):
-    """Process a message; return ACCEPTED or NEW_STATE, perhaps with STAMP_JUMPED, or REJECTED."""
+def process_message(table, m, message):
+    """Process a message; return its outcome, see `collect_messages`."""
     number, stamp = m.name_list[message], m.stamp[message]
     is_odometry = number < 0
     name_list = mem.name_list_of(m, max(number, 0))
@@ -352,12 +356,17 @@ def process_message(m, message):
         return ACCEPTED
     group = mem.group_of(m, group_number)
     outcome, fault = ACCEPTED, find_stamp_fault(m, group, stamp)
+    if not is_odometry and has_large_step(m, message, name_list, stamp):
+        is_late = fault == LATE_STAMP
+        # after a jump of stamps, the time between the positions is unknown
+        at = group[mem.STAMP] if fault == STAMP_JUMP else stamp
+        outcome = record_jumps(table, message, at, is_late)
     if fault != rules.NO_FAULT:
         record_fault(m, fault, message)
         if fault == LATE_STAMP:
-            return REJECTED
+            return outcome + REJECTED
         discard_state(m)
-        outcome = STAMP_JUMPED
+        outcome = outcome + STAMP_JUMPED
     if is_odometry:
         reported_count = store_odometry(m, message, stamp)
     else:
@@ -379,10 +388,11 @@ def collect(content, size, table, now, kind):
     `decode_message`.
 
     Returns the outcome of the last message. ACCEPTED: it completes no state that is due. NEW_STATE:
-    it does. STAMP_JUMPED: it discarded the collected state. REJECTED: it has a fault. UNREAD: the
-    serialized message is not plain little-endian CDR, or has new names, or is too large; it has had
-    no effect. UNSTAMPED: it has had no effect, as it has no stamp. NEW_NAMES: the name list of the
-    next message of the block is not described yet.
+    it does. STAMP_JUMPED: it discarded the collected state. REJECTED: it has a fault.
+    POSITION_JUMPED: `jumps` has its jumps until the caller clears them. UNREAD: the serialized
+    message is not plain little-endian CDR, or has new names, or is too large; it has had no effect.
+    UNSTAMPED: it has had no effect, as it has no stamp. NEW_NAMES: the name list of the next
+    message of the block is not described yet.
     """
     m = mem.memory_at(table)
     outcome = ACCEPTED
@@ -395,7 +405,7 @@ def collect(content, size, table, now, kind):
         list_number = m.name_list[message]
         if list_number >= 0 and mem.name_list_of(m, list_number)[mem.GROUP] == mem.NEW_LIST:
             return NEW_NAMES
-        outcome = process_message(m, message)
+        outcome = process_message(table, m, message)
     m.scalars[mem.NEXT_MESSAGE] = 0
     return outcome
 

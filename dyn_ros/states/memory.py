@@ -55,6 +55,14 @@ Memory = namedtuple(
         "has_nan_position",  # in the latest message with the joint
         "has_velocity",
         "has_effort",
+        # the stamp of the latest change of each position, its latest large step, and what a jump is;
+        # see `jump_kernel`
+        "step_stamp",
+        "large_step_speed",
+        "large_step_stamp",
+        "smallest_jump",
+        "has_turns",
+        "jumps",
         # the accelerations, and the velocities of the previous state
         "acceleration",
         "v_before",
@@ -79,6 +87,9 @@ PLACE, SLOT, IDX_Q, IDX_V = range(4)
 # members[FIRST : FIRST + COUNT]
 STAMP, UNUSED_REPORTS = 0, 1
 HAS_ALL_JOINTS = 4
+# columns of jumps, of floats: kind, position before and after the latest jump of a joint
+JUMP_KIND, POSITION_BEFORE, POSITION_AFTER = range(3)
+NO_JUMP, WHOLE_TURNS, JUMP = 0.0, 1.0, 2.0  # in the column JUMP_KIND
 # columns of faults: number of messages, the first one of them, and its details
 FAULT_COUNT, FIRST_MESSAGE, FIRST_DETAIL = range(3)
 FAULT_SIZE = FIRST_DETAIL + DETAIL_COUNT  # columns
@@ -161,14 +172,20 @@ def memory_at(address):
         integers_at(t[26]),
         integers_at(t[27]),
         integers_at(t[28]),
-        floats_at(t[29]),
+        integers_at(t[29]),
         floats_at(t[30]),
         integers_at(t[31]),
-        integers_at(t[32]),
-        floats_at(t[33]),
-        integers_at(t[34]),
-        t[35],
-        integers_at(t[36]),
+        floats_at(t[32]),
+        integers_at(t[33]),
+        t[34],
+        floats_at(t[35]),
+        floats_at(t[36]),
+        integers_at(t[37]),
+        integers_at(t[38]),
+        floats_at(t[39]),
+        integers_at(t[40]),
+        t[41],
+        integers_at(t[42]),
     )
 
 
@@ -194,6 +211,12 @@ def entry_of(m, k):
 def group_of(m, k):
     """Return row k of groups: STAMP, UNUSED_REPORTS, FIRST, COUNT, HAS_ALL_JOINTS."""
     return integers_at(m.groups + 8 * 5 * k)
+
+
+@kernel
+def jump_of(m, slot):
+    """Return row `slot` of jumps: JUMP_KIND, POSITION_BEFORE, POSITION_AFTER."""
+    return floats_at(m.jumps + 8 * 3 * slot)
 
 
 @kernel

@@ -24,6 +24,8 @@ from .joint_states import (
     Rejected,
     State,
 )
+from .jump_kernel import POSITION_JUMPED
+from .jumps import PositionJumps, smallest_jumps, turning_joints
 from .kernel import ACCEPTED, NEW_STATE, UNREAD
 from .memory import KNOWS_ACCELERATION, KNOWS_EFFORT, KNOWS_VELOCITY, NEWEST_STAMP
 from .rules import check_interface_counts, is_root_link
@@ -44,12 +46,12 @@ class MessageCollector(Collector):
 
     The base may be floating or planar (first joint below the universe); any other joint of several
     degrees of freedom is a `ValueError`, as no message reports its state. `notify` is called when
-    the collected state is discarded. The state is `q` (nq,), `v` (nv,) and the efforts `tau` (nv,),
-    zero for a base, whose wrench is not reported; the next message overwrites it. `constant` is
-    True if no message changes the state: there are no joints, and no base with odometry. The only
-    entry of `name_list` is the number of the list of names in the latest joint states. `unknown`
-    are the names in joint states that are not joints of the model. `message_type` is the type of
-    serialized messages, a key of `ENTRIES_BY_TYPE`.
+    the collected state is discarded. `jumps` has the jumps of positions. The state is `q` (nq,),
+    `v` (nv,) and the efforts `tau` (nv,), zero for a base, whose wrench is not reported; the next
+    message overwrites it. `constant` is True if no message changes the state: there are no joints,
+    and no base with odometry. The only entry of `name_list` is the number of the list of names in
+    the latest joint states. `unknown` are the names in joint states that are not joints of the
+    model. `message_type` is the type of serialized messages, a key of `ENTRIES_BY_TYPE`.
     """
 
     def __init__(
@@ -59,8 +61,13 @@ class MessageCollector(Collector):
         base: Base | None = None,
         notify: Callable[[str], object] | None = None,
         message_type: str = JOINT_STATE,
+        jumps: PositionJumps | None = None,
     ) -> None:
         super().__init__(model, staleness, base)
+        self.jumps = jumps or PositionJumps()
+        self._differentiated_jumps = 0  # those after which the accelerations have restarted
+        if isinstance(model, Model):
+            self._find_jumps(model)
         arrays = self._arrays
         self.q, self.v, self.tau = arrays.q, arrays.v, arrays.tau
         self.collects_effort = self._differentiates = False
@@ -79,6 +86,14 @@ class MessageCollector(Collector):
         self._reset_names()
         self.name_list = memoryview(arrays.name_list)
         self._reserve_numbers(32)
+
+    def _find_jumps(self, model: Model) -> None:
+        """Find jumps of the positions of joints with one coordinate."""
+        smallest, turning = smallest_jumps(model), turning_joints(model)
+        for slot, name in enumerate(self._joints.names):
+            if name in self.names and name in smallest:
+                self._arrays.smallest_jump[self._joints.idx_q[slot]] = smallest[name]
+                self._arrays.has_turns[slot] = name in turning
 
     def _reset_names(self) -> None:
         """Forget all lists of names: replace the decoder, and clear the tables of names."""
@@ -165,6 +180,8 @@ class MessageCollector(Collector):
     def latest_state(self) -> State:
         """Return the latest state; its arrays are overwritten by the next message."""
         flags = self._flags
+        if self._differentiates and self._differentiated_jumps != self.jumps.count:
+            self._restart_accelerations()
         return State(
             self.q,
             self.v,
@@ -173,6 +190,15 @@ class MessageCollector(Collector):
             self.tau if self.collects_effort and flags[KNOWS_EFFORT] else None,
             self._acceleration if self._differentiates and flags[KNOWS_ACCELERATION] else None,
         )
+
+    def _restart_accelerations(self) -> None:
+        """Forget the accelerations, and the velocities from which the next ones would follow.
+
+        A driver that differentiates positions reports an arbitrary velocity with a jump.
+        """
+        self._differentiated_jumps = self.jumps.count
+        self._arrays.stamps_before[:] = NO_STAMP
+        self._flags[KNOWS_ACCELERATION] = False
 
     def joints_behind(self, seconds: float) -> list[str]:
         """Return the names of the joints whose stamps are older than the newest by more [s]."""
@@ -294,6 +320,9 @@ class MessageCollector(Collector):
         """Return the reception of an outcome; raise, or notify of, the fault that was recorded."""
         if outcome == kernel.NEW_NAMES:
             outcome = self._process_block()
+        if outcome >= POSITION_JUMPED:
+            self._record_jumps()
+            outcome -= POSITION_JUMPED
         if outcome == NEW_STATE:
             return _RECEPTION_NEW_STATE
         if outcome == ACCEPTED:
@@ -306,6 +335,16 @@ class MessageCollector(Collector):
             raise Rejected(self._fault_text(reason))
         self._notify(self._fault_text(reason))
         return _RECEPTION_NEW_STATE if outcome & NEW_STATE else _RECEPTION_NO_STATE
+
+    def _record_jumps(self) -> None:
+        """Pass the jumps of the latest message to `jumps`."""
+        arrays = self._arrays
+        stamp, kinds = int(arrays.stamp[0]), arrays.jumps[:, mem.JUMP_KIND]
+        for slot in np.flatnonzero(kinds).tolist():
+            kind, before, after = arrays.jumps[slot].tolist()
+            record = self.jumps.record if kind == mem.JUMP else self.jumps.record_turns
+            record(self._joints.names[slot], before, after, stamp)
+        kinds[:] = mem.NO_JUMP
 
     def _report_unknown_names(self, names: list[str]) -> None:
         """Add names to `unknown`."""

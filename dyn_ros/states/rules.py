@@ -165,6 +165,15 @@ def usability(number: float) -> int:
 
 
 @kernel
+def all_usable(numbers: Numbers, start: int, count: int) -> bool:
+    """Return True if `count` numbers from index `start` on are usable."""
+    usable_count = 0
+    for k in range(start, start + count):  # without branches, which is faster
+        usable_count = usable_count + (abs(numbers[k]) <= MAX_MAGNITUDE)
+    return usable_count == count
+
+
+@kernel
 def is_unknown(number: float) -> bool:
     """Return True for NaN, which broadcasters send for what the hardware does not measure."""
     return number != number

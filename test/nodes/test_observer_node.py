@@ -252,6 +252,7 @@ def test_missing_input_is_stated_and_nothing_is_published(
     client, node, robot, listen, trouble, text, restarts
 ):
     efforts = listen("external_efforts", JointState)
+    robot.time += 1.0  # in which it moves there
     robot.say(60)
     count = len(efforts)
     assert count
@@ -625,6 +626,7 @@ def test_a_payload_is_weighed_from_six_poses_and_attached(client, node, robot, a
     for pose in range(6):
         q = rng.uniform(-1.0, 1.0, 7)
         tau = dyn_ros.generalized_gravity(loaded, data, q).copy()
+        robot.time += 1.0  # in which it moves there
         answers.append(
             ask(
                 client,
@@ -682,6 +684,7 @@ def test_motions_between_the_poses_reveal_friction_that_is_unknown_at_rest(
         return start + step
 
     q = rng.uniform(-1.0, 1.0, 7)
+    robot.time += 1.0  # in which it moves there
     for pose in range(6):
         stuck = rng.uniform(-1.0, 1.0, 7)
         answer = ask(
@@ -705,6 +708,7 @@ def test_motions_between_the_poses_reveal_friction_that_is_unknown_at_rest(
 
 def test_a_payload_that_may_be_none_is_not_attached(client, node, robot, arm):
     rng, tau = np.random.default_rng(0), robot.efforts(Q, np.zeros(7), np.zeros(7))
+    robot.time += 1.0  # in which it moves there
     answer = ask(
         client,
         robot,
@@ -742,6 +746,7 @@ def test_a_delay_of_the_efforts_is_estimated_and_set(client, node, robot, listen
         waiting.append(tau)
         return q, v, waiting.pop(0) if len(waiting) > 12 else waiting[0]
 
+    robot.time += 1.0  # in which it moves there
     answer = ask(
         client,
         robot,

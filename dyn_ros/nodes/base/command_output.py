@@ -83,6 +83,8 @@ class CommandOutput:
 
         def scaled_torques(state: State, terms: DynamicsTerms) -> Array:
             """Return the torques before clipping; raise a ValueError if an input is missing."""
+            if fault := robot.collector.jumps.fault():
+                raise Rejected(fault)
             factors = scales(parameters.changes)
             torques = self._choices[parameters.values["command"]][1](robot, state, terms)
             if torques is None:

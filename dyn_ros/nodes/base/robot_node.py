@@ -16,6 +16,7 @@ from visualization_msgs.msg import MarkerArray
 
 from ...states.collector import NO_JOINTS
 from ...states.joint_states import MAX_NAME_LISTS, Reception, abbreviate_names
+from ...states.jumps import PositionJumps
 from ...states.messages import MessageCollector
 from ...states.rules import USABLE, usability
 from ..messages import message_fields
@@ -282,6 +283,7 @@ class RobotNode(BaseNode):
             self.payloads,
             self._collect_positions(),
             self.joint_state_topic.type_name,
+            PositionJumps(self.report.log, self._describe_publishers),
         )
         if self._robot and robot.collector.needs_odometry:
             robot.odometry_frame = self._robot.odometry_frame
@@ -290,6 +292,23 @@ class RobotNode(BaseNode):
                 load_kernels(node, node.kernels, node.batch_kernels, coupled=True)
             self._is_compiled_for_mimic = True
         return robot, [node.dispatch.make_computes(robot) for node in self.robot_users]
+
+    def _describe_publishers(self) -> str:
+        """Return who publishes joint states, and what to do if positions alternate."""
+        topic = self.resolve_topic_name(self.joint_state_topic.name)
+        names = sorted(
+            f"{publisher.node_namespace.rstrip('/')}/{publisher.node_name}"
+            for publisher in self.get_publishers_info_by_topic(topic)
+        )
+        if len(names) < 2:
+            return (
+                f"the only publisher on {topic} is {''.join(names) or 'unknown'}; check whether it "
+                "combines two sources of this position, or the encoder"
+            )
+        return (
+            f"two publishers report it; of {' and '.join(names)}, which publish on {topic}, stop "
+            "one, or remap its topic"
+        )
 
     def _set_robot(self, robot: RobotContext, computes: Sequence[Sequence[Compute]]) -> None:
         """Use a result of `_build_robot` from now on; log the robot and its warnings."""
@@ -418,7 +437,8 @@ class RobotNode(BaseNode):
 
     def input_faults(self) -> Sequence[str]:
         """Return what is wrong with inputs while outputs are published."""
-        return ()
+        fault = self.robot.collector.jumps.fault() if self.robot else ""
+        return [fault] if fault else []
 
     def diagnostic_values(self) -> dict[str, str]:
         """Return further values for the diagnostics."""
@@ -462,6 +482,7 @@ class RobotNode(BaseNode):
                 "computing": ", ".join(self.dispatch.subscribed_topics() if self.active else ()),
                 "payloads": ", ".join(robot.payloads) if robot else "",
                 "age of the state [s]": f"{age:.3f}",
+                "last position jump": robot.collector.jumps.latest if robot else "",
                 "compute time, mean [us]": f"{1e6 * count.compute_time / max(count.states, 1):.1f}",
                 "compute time, longest [us]": f"{1e6 * count.max_compute_time:.1f}",
                 **(

@@ -30,6 +30,7 @@ from ...states.joint_states import (
     base_kind,
     joint_rows,
 )
+from ...states.jumps import PositionJumps
 from ...states.messages import MessageCollector
 
 Result = TypeVar("Result")
@@ -103,11 +104,12 @@ class RobotContext:
     """Everything derived from one robot description; each description has its own context.
 
     `values` are the node's parameters, `base.node_parameters.SPECS`; `notify(text)` is called when
-    the collected state is discarded. `payloads` has the arguments of `Model.set_payload` by name,
-    and is passed from context to context; `rejected_payloads` has an error message for each that is
-    not applied. `positions` are the latest positions of joints by name. `locked_positions` are the
-    positions of joints that are locked at their latest position. `message_type` is the type of
-    joint states, as for `MessageCollector`. A parameter that does not fit raises a `SettingError`.
+    the collected state is discarded, and `jumps` has the jumps of positions. `payloads` has the
+    arguments of `Model.set_payload` by name, and is passed from context to context;
+    `rejected_payloads` has an error message for each that is not applied. `positions` are the
+    latest positions of joints by name. `locked_positions` are the positions of joints that are
+    locked at their latest position. `message_type` is the type of joint states, as for
+    `MessageCollector`. A parameter that does not fit raises a `SettingError`.
 
     Outputs have the frame_id `frame_id`, or `world_frame` if they are expressed in the world;
     `odometry_frame` is the frame_id of the latest odometry. `vector[rows]` selects the entries of
@@ -124,6 +126,7 @@ class RobotContext:
         payloads: dict[str, tuple] | None = None,
         positions: Mapping[str, float] | None = None,
         message_type: str = JOINT_STATE,
+        jumps: PositionJumps | None = None,
     ) -> None:
         root_joint = values["root_joint"]
         self.description = description
@@ -154,7 +157,7 @@ class RobotContext:
             base = (values["base_pose"], values["base_twist"])
         with parameter_errors("base_pose, base_twist"):
             self.collector = MessageCollector(
-                self.model, values["staleness"], base, notify, message_type
+                self.model, values["staleness"], base, notify, message_type, jumps
             )
         self.root_link = self.model.tree.root_link
         self.frame_id = values["frame_id"] or self.root_link
