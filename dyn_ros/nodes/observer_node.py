@@ -171,13 +171,9 @@ class ObserverNode(RobotNode):
         if "jumped" in text or "alternates" in text:
             self.requests.recording.abort(text)
 
-    def effort_faults(self) -> list[str]:
+    def input_faults(self) -> Sequence[str]:
         """Return the faults of measured efforts."""
         return list(self._observation.faults.values()) if self._observation else []
-
-    def input_faults(self) -> Sequence[str]:
-        """Return the faults of positions and of measured efforts."""
-        return [*super().input_faults(), *self.effort_faults()]
 
     def _missing_efforts_reason(self) -> str:
         """Return why there are no external efforts, or an empty string."""
@@ -231,7 +227,7 @@ class ObserverNode(RobotNode):
         return {
             "observer": label,
             "observer starts": str(observation.restarts if observation else 0),
-            "effort faults": "; ".join(self.effort_faults()),
+            "effort faults": "; ".join(self.input_faults()),
             "collision": ""
             if super().waiting_reason()
             else str(bool(observation and observation.collision)).lower(),

@@ -17,7 +17,7 @@ recordings of a UR10 and a Panda it is up to 0.0016 s."""
 MAX_REPETITION = 0.1
 """Time for which a publisher may repeat a position that its source updates more slowly [s]."""
 TURN = 2.0 * math.pi
-POSITION_JUMPED = 64  # an outcome of `collect_messages`
+POSITION_JUMPED = 64  # an outcome of `collect`
 
 
 @kernel

@@ -77,14 +77,15 @@ class PositionJumps:
     ) -> None:
         self._log, self._publishers = log, publishers
         self.count, self.latest, self.alternates = 0, "", False
-        self._fault, self._end = "", -math.inf  # the end by time.perf_counter [s]
+        self._fault = ""
+        self._fault_end = self._latest_time = -math.inf  # by time.perf_counter [s]
         # lower and higher position of the latest jump of each joint, and how often it was repeated
         self._pairs: dict[str, tuple[float, float, int]] = {}
         self._turned: set[str] = set()  # joints whose whole turns have been logged
 
     def fault(self) -> str:
         """Return what is wrong with positions now, until `HOLD` after a jump."""
-        return self._fault if time.perf_counter() < self._end else ""
+        return self._fault if time.perf_counter() < self._fault_end else ""
 
     def record_turns(self, joint: str, before: float, after: float, stamp: int) -> None:
         """Record that a position jumped by whole turns [rad] in the message with a stamp [ns]."""
@@ -96,20 +97,17 @@ class PositionJumps:
             self._turned.add(joint)
             self._log(f"turns of {joint}", self.latest)
 
-    def record(self, joint: str, before: float, after: float, stamp: int) -> None:
-        """Record that a position jumped [rad, m] in the message with a stamp [ns]."""
-        if not self.fault():
+    def record(
+        self, joint: str, before: float, after: float, stamp: int, stamp_jumped: bool = False
+    ) -> None:
+        """Record that a position jumped [rad, m] in the message with a stamp [ns].
+
+        If the stamp jumped back as well, as when a bag loops, this is no fault unless it recurs.
+        """
+        now = time.perf_counter()
+        if now >= self._latest_time + HOLD:
             self._fault, self.alternates, self._pairs = "", False, {}
-        self._end = time.perf_counter() + HOLD
-        self.count += 1
-        self.latest = (
-            f"the position of {joint} jumped from {before:.6g} to {after:.6g} at "
-            f"{_format_stamp(stamp)}, faster than it can move; check its encoder, and whether its "
-            "driver has been restarted"
-        )
-        if not self._fault:
-            self._fault = self.latest
-            self._log("position jump", self._fault)
+        self._latest_time = now
         low, high = sorted((before, after))
         if self._count_returns(joint, low, high) >= MIN_RETURNS and not self.alternates:
             self.alternates = True
@@ -118,6 +116,17 @@ class PositionJumps:
                 f"{_format_stamp(stamp)}: {self._publishers()}"
             )
             self._log("alternating positions", self._fault)
+        if stamp_jumped and not self.alternates:
+            return
+        self.count, self._fault_end = self.count + 1, now + HOLD
+        self.latest = (
+            f"the position of {joint} jumped from {before:.6g} to {after:.6g} at "
+            f"{_format_stamp(stamp)}, faster than it can move; check its encoder, and whether its "
+            "driver has been restarted"
+        )
+        if not self._fault:
+            self._fault = self.latest
+            self._log("position jump", self._fault)
 
     def _count_returns(self, joint: str, low: float, high: float) -> int:
         """Return how many successive jumps of a joint have been between about these positions."""

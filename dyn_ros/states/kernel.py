@@ -339,7 +339,7 @@ def read_message(content, size, now, m, kind):
 
 @kernel
 def process_message(table, m, message):
-    """Process a message; return its outcome, see `collect_messages`."""
+    """Process a message; return its outcome, see `collect`."""
     number, stamp = m.name_list[message], m.stamp[message]
     is_odometry = number < 0
     name_list = mem.name_list_of(m, max(number, 0))

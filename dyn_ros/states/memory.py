@@ -55,8 +55,8 @@ Memory = namedtuple(
         "has_nan_position",  # in the latest message with the joint
         "has_velocity",
         "has_effort",
-        # the stamp of the latest change of each position, its latest large step, and what a jump is;
-        # see `jump_kernel`
+        # the stamp of each position's latest change, its latest large step, and what a jump is; see
+        # `jump_kernel`
         "step_stamp",
         "large_step_speed",
         "large_step_stamp",

@@ -26,7 +26,7 @@ from .joint_states import (
 )
 from .jump_kernel import POSITION_JUMPED
 from .jumps import PositionJumps, smallest_jumps, turning_joints
-from .kernel import ACCEPTED, NEW_STATE, UNREAD
+from .kernel import ACCEPTED, NEW_STATE, STAMP_JUMPED, UNREAD
 from .memory import KNOWS_ACCELERATION, KNOWS_EFFORT, KNOWS_VELOCITY, NEWEST_STAMP
 from .rules import check_interface_counts, is_root_link
 
@@ -321,7 +321,7 @@ class MessageCollector(Collector):
         if outcome == kernel.NEW_NAMES:
             outcome = self._process_block()
         if outcome >= POSITION_JUMPED:
-            self._record_jumps()
+            self._record_jumps(outcome & STAMP_JUMPED != 0)
             outcome -= POSITION_JUMPED
         if outcome == NEW_STATE:
             return _RECEPTION_NEW_STATE
@@ -336,14 +336,17 @@ class MessageCollector(Collector):
         self._notify(self._fault_text(reason))
         return _RECEPTION_NEW_STATE if outcome & NEW_STATE else _RECEPTION_NO_STATE
 
-    def _record_jumps(self) -> None:
+    def _record_jumps(self, stamp_jumped: bool) -> None:
         """Pass the jumps of the latest message to `jumps`."""
         arrays = self._arrays
         stamp, kinds = int(arrays.stamp[0]), arrays.jumps[:, mem.JUMP_KIND]
         for slot in np.flatnonzero(kinds).tolist():
             kind, before, after = arrays.jumps[slot].tolist()
-            record = self.jumps.record if kind == mem.JUMP else self.jumps.record_turns
-            record(self._joints.names[slot], before, after, stamp)
+            name = self._joints.names[slot]
+            if kind == mem.JUMP:
+                self.jumps.record(name, before, after, stamp, stamp_jumped)
+            else:
+                self.jumps.record_turns(name, before, after, stamp)
         kinds[:] = mem.NO_JUMP
 
     def _report_unknown_names(self, names: list[str]) -> None:

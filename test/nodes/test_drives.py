@@ -106,6 +106,7 @@ def test_a_payload_is_weighed_by_currents(client, node, robot, real):
     # drawn before the noise, of which there is as much as there are states until the response
     for pose, q in enumerate(rng.uniform(-1.0, 1.0, (4, 7))):
         tau = dyn_ros.generalized_gravity(loaded, data, q).copy()
+        robot.time += 1.0  # in which it moves there
 
         def change(*_, q=q, tau=tau):
             noise = 0.02 * rng.normal(size=7)

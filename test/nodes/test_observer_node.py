@@ -46,7 +46,7 @@ class Robot:
         self.client, self.node, self.model = client, node, model
         self.data = dyn_ros.Data(model)
         self.publisher = client.publisher(self.kind, node.topic(self.topic))
-        self.time = seconds
+        self.time, self.swing = seconds, None
         self.names = [name for name, nv in zip(model.joint_names, model.nvs) if nv == 1]
 
     def message(self, q, v, tau, names=None):
@@ -91,6 +91,9 @@ class Robot:
         step=DT,
     ):
         """Publish states one after the other, each processed before the next."""
+        if self.swing not in (None, swing):
+            self.time += 1.0  # in which it moves there
+        self.swing = swing
         for _ in range(count):
             self.time += step
             q, v, a = self.motion(swing)
@@ -825,6 +828,7 @@ def test_a_base_feels_the_ground_and_its_joints_the_feet(client, start):
 
 def test_parts_of_the_robot_from_two_publishers(client, node, robot, listen):
     efforts = listen("external_efforts", JointState)
+    robot.time += 1.0  # in which it moves there
     for _ in range(100):
         robot.time += DT
         q, v, a = robot.motion(0.2)

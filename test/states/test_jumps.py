@@ -155,6 +155,13 @@ def test_a_second_publisher_whose_clock_differs_is_found(listener, lag, rejected
     assert listener.jumps.alternates
 
 
+def test_a_bag_that_loops_is_legitimate(listener):
+    for _ in range(3):
+        listener.hear_all(0.01 * np.arange(60), POSE + 0.01 * np.arange(60)[:, None])
+    assert len(listener.notices) == 2
+    assert listener.jumps.fault() == "" and listener.jumps.count == 0
+
+
 def test_the_zeros_of_a_publisher_beside_a_robot_at_zero_are_no_fault(listener):
     rng = np.random.default_rng(2)
     for k in range(100):

@@ -437,8 +437,7 @@ class RobotNode(BaseNode):
 
     def input_faults(self) -> Sequence[str]:
         """Return what is wrong with inputs while outputs are published."""
-        fault = self.robot.collector.jumps.fault() if self.robot else ""
-        return [fault] if fault else []
+        return ()
 
     def diagnostic_values(self) -> dict[str, str]:
         """Return further values for the diagnostics."""
@@ -454,8 +453,13 @@ class RobotNode(BaseNode):
         )
         self.report.log_waiting(waiting if is_logged_here else "")
         owner = self.robot_owner
+        jump = robot.collector.jumps.fault() if robot else ""
         # a description that waits for the positions of its locked joints is not faulty
-        faults = ["" if owner._awaited_joints else owner.description_fault, waiting]
+        faults = [
+            "" if owner._awaited_joints else owner.description_fault,
+            "" if jump in waiting else jump,
+            waiting,
+        ]
         if not self.active:
             faults = [busy or self.state_label]
         elif not waiting and not busy:

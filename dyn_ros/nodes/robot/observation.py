@@ -55,8 +55,6 @@ class Observation(RobotObserver):
         self.collision = False
         self._change_stamp: int | None = None  # ns; last change of `collision`
         self._payload_changes = robot.payload_changes
-        self._jumps = robot.collector.jumps
-        self._observed_jumps = self._jumps.count
         self.faults: dict[tuple[str, Kind], str] = {}
         self.adjust(values)
 
@@ -132,8 +130,8 @@ class Observation(RobotObserver):
 
     def _missing_input(self, state: State, tau: Array | None) -> str:
         """Return the reason why a state cannot be used, or an empty string."""
-        if jump := self._position_jump():
-            return jump
+        if fault := self.robot.collector.jumps.fault():
+            return fault
         if state.v is None:
             return "unknown velocity of " + abbreviate_names(state.unknown)
         for conflict in self.robot.effort_conflicts().values():
@@ -147,13 +145,6 @@ class Observation(RobotObserver):
         if behind := self.robot.collector.joints_behind(max_gap):
             return f"no states of {abbreviate_names(behind)} for longer than max_gap, {max_gap:g} s"
         return ""
-
-    def _position_jump(self) -> str:
-        """Return how a position has jumped since the state before, or that positions alternate."""
-        has_jumped = self._observed_jumps != self._jumps.count
-        self._observed_jumps = self._jumps.count
-        fault = self._jumps.fault()
-        return fault if has_jumped or self._jumps.alternates else ""
 
     def interruption(self, stamp: int) -> str:
         """Return why the observer must restart at a stamp [ns], or an empty string."""

@@ -105,7 +105,7 @@ class Requests:
 
     def _require_efforts(self) -> None:
         """Raise `Rejected` if the efforts of a joint have a fault."""
-        faults = self._node.effort_faults()
+        faults = self._node.input_faults()
         if faults:
             raise Rejected("; ".join(faults) + "; correct this and call again")
 
