@@ -95,7 +95,7 @@ def test_dynamic_joint_states_are_read_where_there_are_no_joint_states(arm, tmp_
     with pytest.raises(
         ValueError,
         match="no readable topic named joint_states of .*, or dynamic_joint_states of .*; it has "
-        "/other: pass topics=",
+        "/other; pass topics=",
     ):
         read(write_mcap(tmp_path / "b.mcap", [each._replace(topic="/other") for each in sent]))
 
