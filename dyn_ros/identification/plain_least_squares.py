@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..engine.kernel.types import Array
+from ..engine.model.urdf.tree import MAX_URDF_NUMBER
 from .base_parameters import Unknowns, find_base_parameters
 from .equation_sums import Conditions, Equations, add_sums
 from .friction_terms import FrictionTerms
@@ -50,6 +51,8 @@ def fit_plain_models(
 def _make_model(unknowns: Unknowns, parameters: Array) -> PlainModel:
     """Return the model with parameters (p,)."""
     bodies = copy.copy(unknowns.model)
+    # what multiplies rounding errors of the motion may exceed the numbers of a description
+    parameters = np.where(np.abs(parameters) <= MAX_URDF_NUMBER, parameters, 0.0)
     bodies.inertial_parameters = parameters[: unknowns.body_parameter_count].reshape(-1, 10)
     bodies.armature = np.zeros(bodies.nv)
     rows = parameters[unknowns.body_parameter_count :].reshape(-1, bodies.nv)
