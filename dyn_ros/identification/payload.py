@@ -178,7 +178,14 @@ def identify_payload(
             f"noise: expected positive numbers, got {sigma.min():g}; pass None to estimate it"
         )
     changes = possible_friction_changes(
-        model, samples.q, samples.v, samples.tau, samples.weight, direction, friction
+        model,
+        samples.q,
+        samples.v,
+        samples.tau,
+        samples.weight,
+        direction,
+        friction,
+        samples.repeats,
     )
     if sigma is not None:
         changes = changes._replace(stiction=sigma)

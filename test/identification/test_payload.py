@@ -428,3 +428,24 @@ def test_friction_that_the_model_lacks_is_estimated_in_one_direction():
     samples = Samples.from_arrays(robot, np.arange(0.0, 25.0, 0.02), q, tau, v, a).take(rows)
     estimate = identify_payload(robot, samples, "tool0")
     assert estimate.lower[0] < MASS < estimate.upper[0]
+
+
+def test_torques_that_repeat_are_not_used():
+    """The wrist is published less often than the arm; what is repeated is no measurement."""
+    model, samples = samples_of(*motion())
+    repeats = np.zeros(samples.tau.shape, bool)
+    repeats[:, 3:] = np.arange(len(samples))[:, None] % 10 > 0
+    estimates = [
+        identify_payload(
+            model,
+            dataclasses.replace(
+                samples, tau=np.where(repeats, repeated, samples.tau), repeats=repeats
+            ),
+            "tool0",
+        )
+        for repeated in (samples.tau, 0.0)
+    ]
+    np.testing.assert_allclose(*(estimate.lower for estimate in estimates), rtol=1e-9)
+    assert estimates[0].mass == pytest.approx(MASS, abs=0.05)
+    complete = identify_payload(model, samples, "tool0")
+    assert (estimates[0].deviation > complete.deviation).mean() > 0.5

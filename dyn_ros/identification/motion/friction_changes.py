@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ...drives.efforts import repeated_motors
 from ...engine.algorithms.dynamics.friction import max_motor_friction_at_rest, subtract_friction
 from ...engine.kernel.types import Array
 from ...engine.model import Model
@@ -60,19 +62,22 @@ def possible_friction_changes(
     weight: Array,
     direction: Array,
     friction: bool | None,
+    repeats: NDArray[np.bool_] | None = None,
 ) -> FrictionChanges:
     """Return the possible changes of friction, and which torques count.
 
     Of a motor that moves, these are the torques while it does, unless it is slow. A motor with
     friction that never moves counts where all rest: what its friction withstands while others move
     changes with the motion. ``direction`` (B, nv) is the direction of the motors' friction,
-    ``friction`` as for ``identify_payload``.
+    ``friction`` as for ``identify_payload``, ``repeats`` as of ``Samples``.
     """
     drives, root = model.drives, np.sqrt(weight)[:, None]
     torque = drives.to_motors(subtract_friction(model, drives, v, "tau", tau, direction))
     v = drives.motor_velocity(v)
     speed = np.abs(v)
     moves = speed > np.maximum(_REST_SPEED, _MIN_SPEED_RATIO * speed.max(axis=0))
+    if repeats is not None:
+        moves &= ~repeated_motors(drives, repeats)
     rests = np.flatnonzero((speed <= _REST_SPEED).all(axis=1))
     stiction = max_motor_friction_at_rest(model, torque).max(axis=0)
     is_known = (stiction > 0.0) | drives.is_link_side | (friction is False)
