@@ -199,6 +199,7 @@ def test_a_gripper_that_the_controller_of_a_ur5e_does_not_know(start, client, fo
     errors = []
     for controller in (known, true):
         driver = SimulatedDriver(true, known=controller, posture=[0.0, -0.6, 1.0, -0.4, 1.5, 0.0])
+        driver.time = driver.began = driver.began + len(errors)  # 1 s to move to the posture
         driver.connect(client, node, xml)
         efforts = client.listen(JointState, node.topic("observer/external_efforts"))
         driver.run(0.4)
