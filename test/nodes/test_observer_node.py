@@ -450,6 +450,7 @@ def test_requests_without_a_payload_are_measured(client, node, robot):
     """One pose does not show the friction at rest, which the description lacks."""
     for count in (1, 2):
         q = Q + 0.3 * (count - 1)
+        robot.time += 1.0  # in which it moves there
         answer = ask(
             client,
             robot,
@@ -473,6 +474,7 @@ def test_requests_without_a_payload_are_measured(client, node, robot):
         True,
         "",
     )
+    robot.time += 1.0
     answer = ask(
         client,
         robot,
