@@ -449,3 +449,16 @@ def test_torques_that_repeat_are_not_used():
     assert estimates[0].mass == pytest.approx(MASS, abs=0.05)
     complete = identify_payload(model, samples, "tool0")
     assert (estimates[0].deviation > complete.deviation).mean() > 0.5
+
+
+def test_friction_that_grows_with_the_load_hides_a_payload_at_rest():
+    """The shoulder withstands more than the payload weighs."""
+    results = []
+    for load_friction in (0.0, 0.08):
+        model, samples = samples_of(*(np.repeat(values, 50, axis=0) for values in poses(4)))
+        model.friction = np.full(6, 0.4)
+        model.drives = dyn_ros.Drives.of(6, load_friction=load_friction)
+        estimate = identify_payload(model, samples, "tool0")
+        assert estimate.lower[0] < MASS < estimate.upper[0]
+        results.append(estimate)
+    assert results[1].deviation[0] > 3.0 * results[0].deviation[0]
