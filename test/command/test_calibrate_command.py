@@ -185,7 +185,7 @@ def test_a_free_motion_has_none(folder, capsys):
 @pytest.mark.parametrize(
     "content, message",
     [
-        (None, "pass --thresholds FILE.yaml, which `dyn_ros calibrate` writes"),
+        (None, "pass --thresholds with the file that `dyn_ros calibrate` writes"),
         ("gain: 3.0", "expected parameters of the observer node with thresholds.fixed"),
         ("a: [", "not valid YAML"),
         (
