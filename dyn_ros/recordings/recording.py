@@ -163,8 +163,8 @@ class Recording:
     @property
     def unread_topics_hint(self) -> str:
         """The end of a sentence about unknown numbers: topics that may have them, if any."""
-        topics = abbreviate_names(self.part.unread_topics)
-        return f"; pass topics= to read {topics} instead" if topics else ""
+        topics = self.part.unread_topics
+        return f"; pass topics= to read {abbreviate_names(topics)} instead" if topics else ""
 
     @property
     def incomplete(self) -> str:

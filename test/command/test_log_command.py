@@ -572,7 +572,8 @@ def test_the_joint_without_efforts_is_named(tmp_path, capsys):
         )
         == 0
     )
-    assert f"the efforts of {MODEL.velocity_names[3]} are unknown" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert f"the efforts of {MODEL.velocity_names[3]} are unknown\n" in error  # no other topic
 
 
 def test_the_name_of_a_file_instead_of_a_folder(bag, tmp_path, capsys):
