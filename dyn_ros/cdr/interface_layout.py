@@ -38,6 +38,12 @@ class InterfaceLayout:
             self.entry_names[k].split(b"\0")[0].decode("utf-8", "replace") for k in self.joints
         )
 
+    @property
+    def distinct_interfaces(self) -> tuple[str, ...]:
+        """The names of the interfaces of all entries, each once."""
+        names = dict.fromkeys(name for entry in self.interface_names for name in entry)
+        return tuple(name.split(b"\0")[0].decode("utf-8", "replace") for name in names)
+
     @cached_property
     def effort_interfaces(self) -> tuple[str, ...]:
         """The interface of each joint that is read as its effort, or an empty string."""

@@ -16,7 +16,7 @@ from ..engine.model.coordinates import independent_joint_indices
 from ..engine.model.model import Model
 from . import kernel
 from . import memory as mem
-from .joint_states import MAX_NAME_LISTS, NO_STAMP, Integers, base_kind
+from .joint_states import MAX_NAME_LISTS, NO_STAMP, Integers, abbreviate_names, base_kind
 from .rules import BASE_NUMBERS, DETAIL_COUNT, Evidence, Reason, set_base
 
 Base = tuple[Sequence[float], Sequence[float]]
@@ -189,6 +189,12 @@ class Collector:
         arrays = self._arrays
         where, *details = arrays.faults[reason, mem.FIRST_MESSAGE :].tolist()
         list_number, numbers = int(arrays.name_list[where]), arrays.numbers[arrays.start[where] :]
+        layout = self._decoder.layouts.get(list_number)
+        if reason == Reason.NO_NAMES and layout and layout.entry_names:
+            return (
+                "no joint has the interface position; the interfaces are "
+                f"{abbreviate_names(layout.distinct_interfaces)}"
+            )
         if list_number < 0:
             child, root_link = self._decoder.child_frames[-1 - list_number], self._joints.root_link
             evidence = Evidence(BASE_NUMBERS, numbers, details, (), child, root_link)

@@ -142,8 +142,12 @@ def test_an_entry_without_a_position_is_no_joint(arm):
     assert collector.missing_position() == [last] and collector.unknown == ()
     entries[last] = {"velocity": 1.0, "position": 2.0}
     assert receive_fields(collector, entries, SECOND) is Reception.NEW_STATE
-    with pytest.raises(Rejected, match="no joint names"):
-        receive_fields(collector, SENSORS, SECOND)
+    entries = {last: {"velocity": 1.0, "effort": 2.0}, "imu": {"effort": 1.0}}
+    words = "no joint has the interface position; the interfaces are velocity, effort$"
+    with pytest.raises(Rejected, match=words):
+        receive_fields(collector, entries, SECOND)
+    with pytest.raises(Rejected, match="no joint names$"):
+        receive_fields(collector, {}, SECOND)
 
 
 @pytest.mark.parametrize(
