@@ -120,6 +120,22 @@ def test_two_publishers_of_the_same_joints_stop_the_command(client, dynamics, pu
     client.diagnostics(dynamics, lambda status, values: status.message == "running")
 
 
+def test_rejected_messages_do_not_hide_the_publishers(client, dynamics, publish):
+    """The clock of one publisher is ahead, so that messages of the others are late."""
+    robot = publish(dynamics, "robot_driver", "joint_state_publisher", "wrist_driver")
+    ahead = 0.1
+    for k in range(60):
+        is_ahead = k % 10 == 5
+        robot.time += ahead * is_ahead
+        robot.say(np.zeros(7) if is_ahead else Q, int(is_ahead))
+        robot.time -= ahead * is_ahead
+    status, values = client.diagnostics(dynamics)
+    jump, _, rejection = status.message.partition("; joint_states rejected: its stamp is ")
+    assert rejection and "older" in values["last rejection"]
+    publisher, driver, wrist = sorted(robot.full_names)
+    assert f"two publishers report it; of {publisher}, {driver} and {wrist}, which" in jump
+
+
 def test_one_publisher_whose_positions_alternate_is_named(client, dynamics, publish):
     robot = publish(dynamics, "driver")
     for k in range(20):

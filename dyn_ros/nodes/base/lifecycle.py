@@ -105,19 +105,25 @@ class Report:
             self.log("waiting", waiting, 2 * LOG_INTERVAL)
 
     def publish(
-        self, waiting: str, faults: Mapping[str, str], hardware: str, values: Mapping[str, object]
+        self,
+        waiting: str,
+        faults: Mapping[str, str],
+        hardware: str,
+        values: Mapping[str, object],
+        jump: str = "",
     ) -> None:
         """Publish the diagnostics, and reset the counters.
 
         `waiting` is the reason why nothing is published, `faults` has a text for each invalid
-        parameter, and `hardware` is the name of the robot.
+        parameter, and `hardware` is the name of the robot. `jump` describes positions that jump,
+        which rejected messages must not hide: two publishers can be the cause of both.
         """
         node, count = self._node, self.count
         level, summary = DiagnosticStatus.OK, "running"
         if faults:
             level, summary = DiagnosticStatus.ERROR, "; ".join(faults.values())
         elif count.rejected:
-            level, summary = DiagnosticStatus.WARN, count.summary
+            level, summary = DiagnosticStatus.WARN, "; ".join(filter(None, (jump, count.summary)))
         elif waiting:
             level, summary = DiagnosticStatus.WARN, waiting
         status = DiagnosticStatus(

@@ -306,8 +306,8 @@ class RobotNode(BaseNode):
                 "combines two sources of this position, or the encoder"
             )
         return (
-            f"two publishers report it; of {' and '.join(names)}, which publish on {topic}, stop "
-            "one, or remap its topic"
+            f"two publishers report it; of {', '.join(names[:-1])} and {names[-1]}, which publish "
+            f"on {topic}, stop one, or remap its topic"
         )
 
     def _set_robot(self, robot: RobotContext, computes: Sequence[Sequence[Compute]]) -> None:
@@ -498,4 +498,5 @@ class RobotNode(BaseNode):
                 ),
                 **self.diagnostic_values(),
             },
+            jump,
         )
