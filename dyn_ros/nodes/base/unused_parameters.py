@@ -19,6 +19,7 @@ from .rclpy_internals import parameter_overrides
 PACKAGE_NODES = ("dyn_ros", "dynamics", "centroidal", "vereshchagin", "observer", "viewer")
 _QOS_PREFIX = "qos_overrides."  # declared when a topic is subscribed to
 _FILE_OPTION = "--params-file"
+_ALL_NODES = "/**"  # the section for the nodes of all processes
 
 
 def warn_of_unused_parameters(nodes: Sequence[BaseNode], arguments: Sequence[str]) -> None:
@@ -66,13 +67,14 @@ def unused_sections(files: Iterable[str], nodes: Sequence[str]) -> Iterator[str]
         unused = [
             section for section in sections if not any(_matches(section, node) for node in nodes)
         ]
-        unmatched = [
-            node for node in nodes if not any(_matches(section, node) for section in sections)
-        ]
+        unmatched, unnamed = (
+            [node for node in nodes if not any(_matches(section, node) for section in candidates)]
+            for candidates in (sections, [each for each in sections if each != _ALL_NODES])
+        )
         misspelt = {
             section: [f"{node.rpartition('/')[0]}/{name}" for name in similar]
             for section in unused
-            for node in unmatched
+            for node in unnamed
             if (title := section.rpartition("/")[2]) not in PACKAGE_NODES
             and (similar := similar_names(title, [node.rpartition("/")[2]]))
         }

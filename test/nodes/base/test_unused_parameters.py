@@ -96,6 +96,9 @@ def test_a_parameter_of_another_node_in_the_process_is_sent_there(make):
         ),
         (["/arm_driver"], ["/dynamics"], "no section is for /dynamics; it has /arm_driver"),
         (["/arm_driver", "/dynamics"], ["/dynamics"], None),
+        (["/**", "/dynamcis"], ["/dynamics"], "did you mean '/dynamics'?"),
+        (["/**", "/arm_driver"], ["/dynamics"], None),
+        (["/**", "/dynamics", "/dynamics_driver"], ["/dynamics"], None),
         (["/**/dynamics", "/**/observer"], ["/viewer"], None),  # as config/dyn_ros.yaml
     ],
 )
