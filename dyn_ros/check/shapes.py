@@ -113,10 +113,13 @@ def _read_shape(element: Element, colors: Mapping[str, Color | None], problems: 
         return Shape(kind, X, scale, color, primitive.get("filename", ""))
     if kind not in _SIZES:
         raise ValueError(f"{kind} is not supported; use {', '.join(_SIZES)} or mesh")
+    for attribute, _ in _SIZES[kind]:
+        if attribute not in primitive.attrib:
+            raise ValueError(f"its {kind} has no attribute {attribute}")
     size = tuple(
         number
         for attribute, count in _SIZES[kind]
-        for number in _parse_numbers(primitive.get(attribute, ""), count)
+        for number in _parse_numbers(primitive.attrib[attribute], count)
     )
     if min(size) < 0.0:
         raise ValueError(f"the size of the {kind} is negative: {size}")
@@ -153,7 +156,8 @@ def _parse_numbers(text: str, count: int) -> tuple[float, ...]:
     try:
         return tuple(parse_numbers(text, count))
     except ValueError:
-        raise ValueError(f"expected {count} finite numbers, got '{text}'") from None
+        expectation = "a finite number" if count == 1 else f"{count} finite numbers"
+        raise ValueError(f"expected {expectation}, got '{text}'") from None
 
 
 # --- the space that shapes occupy

@@ -642,6 +642,20 @@ def test_a_scale_that_cannot_be_read_is_stated(box_mesh, scale):
     assert line == (f"a visual of link 'arm' is omitted: expected 3 finite numbers, got '{scale}'")
 
 
+@pytest.mark.parametrize(
+    "primitive, words",
+    [
+        ('<capsule radius="0.1" lenght="1"/>', "its capsule has no attribute length"),
+        ('<cylinder radius="x" length="1"/>', "expected a finite number, got 'x'"),
+        ("<box/>", "its box has no attribute size"),
+    ],
+)
+def test_a_size_that_cannot_be_read_is_stated(primitive, words):
+    shape = f"<collision><geometry>{primitive}</geometry></collision>"
+    line, *_ = examine_urdf(robot(shape=shape)).unseen
+    assert line == f"a collision of link 'arm' is omitted: {words}"
+
+
 @pytest.mark.parametrize("more", ['scale="0 1 1"', 'scale="1e-9 1e-9 1e-9"'])
 def test_shapes_without_volume_are_stated(box_mesh, more):
     examined = examine_urdf(
