@@ -524,10 +524,13 @@ def test_descriptions_that_cannot_be_used(tmp_path):
         dyn_ros.Model.from_mujoco(pendulum(), mimic="follow")
 
 
-def test_numbers_of_a_model_that_are_not_finite_are_refused():
+def test_numbers_that_no_body_has_are_refused():
     source = mujoco.MjModel.from_xml_string(pendulum())
     source.body_mass[1] = np.nan
     with pytest.raises(ValueError, match=r"got nan in mjModel\.body_mass\[1\]"):
+        dyn_ros.Model.from_mujoco(source)
+    source.body_mass[1] = -1.0
+    with pytest.raises(ValueError, match=r"expected 0 or more, got -1 in mjModel\.body_mass\[1\]"):
         dyn_ros.Model.from_mujoco(source)
 
 

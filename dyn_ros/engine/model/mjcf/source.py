@@ -63,10 +63,14 @@ def load_model(mjcf: object) -> MjModel:
 
 
 def check_numbers(source: MjModel) -> None:
-    """Raise a ValueError if a number of the bodies, joints or sites is not finite."""
+    """Raise a ValueError if a number is not finite, or a mass is negative.
+
+    MuJoCo checks this when it compiles, but programs can change an mjModel later.
+    """
     for name in _NUMBERS:
         array = getattr(source, name)
         require_entries(f"mjModel.{name}", array, np.isfinite(array), "finite numbers")
+    require_entries("mjModel.body_mass", source.body_mass, source.body_mass >= 0.0, "0 or more")
 
 
 def gravity_of(source: MjModel) -> Array:
