@@ -253,7 +253,7 @@ class VereshchaginNode(RobotNode):
 
         None also after positions have jumped, since a controller may follow these torques.
         """
-        if robot.collector.jumps.fault():
+        if robot.collector.jumps.command_fault():
             return None
         solution = self.solution(robot, state, terms)
         return None if solution is None else solution.effort

@@ -66,6 +66,7 @@ class PositionJumps:
     `log(key, text)` is called for the first jump after a while without any, if positions alternate,
     and for the first whole turn of each joint; of lines with the same key, it may omit some.
     `publishers()` returns who publishes positions, and what to do if two publish the same ones.
+    `may_restart()` returns True if time may start anew, as in a simulation.
     `count` are the jumps that are no whole turns; `latest` describes the latest jump. `alternates`
     is True if positions alternate, while there is a `fault`.
     """
@@ -74,11 +75,13 @@ class PositionJumps:
         self,
         log: Callable[[str, str], object] = lambda key, text: None,
         publishers: Callable[[], str] = lambda: "two publishers report it",
+        may_restart: Callable[[], bool] = lambda: True,
     ) -> None:
-        self._log, self._publishers = log, publishers
+        self._log, self._publishers, self._may_restart = log, publishers, may_restart
         self.count, self.latest, self.alternates = 0, "", False
         self._fault = ""
         self._fault_end = self._latest_time = -math.inf  # by time.perf_counter [s]
+        self._restart, self._restart_end = "", -math.inf
         # lower and higher position of the latest jump of each joint, and how often it was repeated
         self._pairs: dict[str, tuple[float, float, int]] = {}
         self._turned: set[str] = set()  # joints whose whole turns have been logged
@@ -86,6 +89,11 @@ class PositionJumps:
     def fault(self) -> str:
         """Return what is wrong with positions now, until `HOLD` after a jump."""
         return self._fault if time.perf_counter() < self._fault_end else ""
+
+    def command_fault(self) -> str:
+        """Return why commands must not follow positions now: a fault, or time that starts anew."""
+        is_restart = time.perf_counter() < self._restart_end
+        return self.fault() or (self._restart if is_restart else "")
 
     def record_turns(self, joint: str, before: float, after: float, stamp: int) -> None:
         """Record that a position jumped by whole turns [rad] in the message with a stamp [ns]."""
@@ -117,6 +125,12 @@ class PositionJumps:
             )
             self._log("alternating positions", self._fault)
         if stamp_jumped and not self.alternates:
+            if not self._may_restart():
+                self._restart_end = now + HOLD
+                self._restart = (
+                    f"the position of {joint} jumped from {before:.6g} to {after:.6g} with its "
+                    f"stamp, at {_format_stamp(stamp)}"
+                )
             return
         self.count, self._fault_end = self.count + 1, now + HOLD
         self.latest = (

@@ -382,6 +382,7 @@ def arguments_of(file):
     modules = (
         "launch",
         "launch.actions",
+        "launch.logging",
         "launch.substitutions",
         "launch_ros",
         "launch_ros.actions",

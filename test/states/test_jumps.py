@@ -162,6 +162,14 @@ def test_a_bag_that_loops_is_legitimate(listener):
     assert listener.jumps.fault() == "" and listener.jumps.count == 0
 
 
+@pytest.mark.parametrize("may_restart", [True, False])
+def test_commands_wait_if_a_position_jumps_with_its_stamp_unless_time_may_start_anew(may_restart):
+    jumps = PositionJumps(may_restart=lambda: may_restart)
+    jumps.record("elbow", 1.0, 0.0, 5, stamp_jumped=True)
+    assert jumps.fault() == ""
+    assert ("the position of elbow jumped" in jumps.command_fault()) != may_restart
+
+
 def test_the_zeros_of_a_publisher_beside_a_robot_at_zero_are_no_fault(listener):
     rng = np.random.default_rng(2)
     for k in range(100):

@@ -83,7 +83,7 @@ class CommandOutput:
 
         def scaled_torques(state: State, terms: DynamicsTerms) -> Array:
             """Return the torques before clipping; raise a ValueError if an input is missing."""
-            if fault := robot.collector.jumps.fault():
+            if fault := robot.collector.jumps.command_fault():
                 raise Rejected(fault)
             factors = scales(parameters.changes)
             torques = self._choices[parameters.values["command"]][1](robot, state, terms)

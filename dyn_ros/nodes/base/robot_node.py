@@ -283,7 +283,11 @@ class RobotNode(BaseNode):
             self.payloads,
             self._collect_positions(),
             self.joint_state_topic.type_name,
-            PositionJumps(self.report.log, self._describe_publishers),
+            PositionJumps(
+                self.report.log,
+                self._describe_publishers,
+                lambda: bool(self.get_parameter("use_sim_time").value),
+            ),
         )
         if self._robot and robot.collector.needs_odometry:
             robot.odometry_frame = self._robot.odometry_frame

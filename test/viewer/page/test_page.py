@@ -22,7 +22,7 @@ def test_a_port_that_is_taken_is_passed_over(server):
 
 def test_no_port_is_free(server, monkeypatch):
     monkeypatch.setattr(page, "PORT_COUNT", 1)
-    with pytest.raises(page.PageError, match=f"{server.get_port()}.*parameter port"):
+    with pytest.raises(page.PageError, match=f"{server.get_port()}.*with port="):
         page.serve_page("127.0.0.1", server.get_port(), "other")
 
 
