@@ -18,6 +18,8 @@ from ..engine.model import Model
 from .motion.numerics import REGRESSION_SAMPLES, evenly_spaced
 from .samples import Samples
 
+_MIN_GRAVITY = 1.0  # m/s2; the Moon has 1.6, and errors of inertias imitate less
+
 
 @dataclass(frozen=True)
 class GravityEstimate:
@@ -58,8 +60,8 @@ def estimate_gravity(model: Model, samples: Samples | Sequence[Samples]) -> Grav
     Raises
     ------
     ValueError
-        Samples with contacts or of another robot, or a motion that does not determine gravity;
-        names a remedy.
+        Samples with contacts or of another robot, a motion that does not determine gravity, or
+        torques without gravity; names a remedy.
 
     Examples
     --------
@@ -82,7 +84,12 @@ def estimate_gravity(model: Model, samples: Samples | Sequence[Samples]) -> Grav
     if fit is None:
         raise ValueError(
             "samples: the motion does not determine gravity; record efforts of joints that gravity "
-            "loads in several directions, such as a shoulder and an elbow, or pass gravity"
+            "loads in several directions, such as a shoulder and an elbow, or pass gravity="
+        )
+    if np.linalg.norm(fit.gravity) < _MIN_GRAVITY:
+        raise ValueError(
+            "samples: the torques contain no gravity; if the drives subtract it, declare "
+            "gravity_compensated in the drives file, and pass gravity="
         )
     return GravityEstimate(
         fit.gravity, fit.gravity - fit.half_widths, fit.gravity + fit.half_widths

@@ -770,3 +770,15 @@ def test_gravity_that_drives_subtract_loads_the_gears():
 def test_some_stretches_are_held_out_and_some_are_not(held_out):
     used, held = split_held_out(1000, held_out, 0)
     assert used and held
+
+
+def test_gravity_of_torques_without_gravity_is_refused():
+    model, recording = recorded("ur10")
+    samples = recording.samples(model)
+    estimate = dyn_ros.estimate_gravity(model, samples)
+    assert (abs(estimate.gravity - [0.0, 0.0, -9.81]) < 3.0).all()
+    data = dyn_ros.Data(recording.true)
+    gravity = dyn_ros.generalized_gravity(recording.true, data, samples.q)
+    light = dataclasses.replace(samples, tau=samples.tau - gravity)
+    with pytest.raises(ValueError, match="contain no gravity.*gravity_compensated"):
+        dyn_ros.estimate_gravity(model, light)
