@@ -110,6 +110,7 @@ HEURISTICS: dict[str, Heuristic] = {
             "stamps._MIN_NEW_VALUES",
             "stamps._MAX_SUCCESSIVE_FRACTION",
             "stamps._MIN_REGULAR_FRACTION",
+            "stamps._MIN_COMMON_FRACTION",
         ),
         {"motion.stamps.find_repeated_joints": lambda model, arrays: None},
     ),

@@ -304,6 +304,23 @@ def test_joints_that_are_published_less_often_are_used_once(rate, period):
     assert all(names[k] in warning for k in (4, 5)) and names[0] not in warning
 
 
+@pytest.mark.parametrize("period", [3, 10, 28])
+def test_joints_that_are_published_at_irregular_intervals_are_used_once(period):
+    """Both ends of an interval deviate by up to 40 % of it, and fall on a row of the others."""
+    recording = recorded(regular(200.0, 30.0))
+    rows = np.arange(len(recording.time))
+    ends = (np.arange(len(rows) // period) + 0.5) * period
+    ends += period * np.random.default_rng(0).uniform(-0.4, 0.4, len(ends))
+    new_rows = np.unique(np.append(0, ends.astype(int)))
+    held = new_rows[np.searchsorted(new_rows, rows, side="right") - 1]
+    q, tau = recording.q.copy(), recording.tau.copy()
+    q[:, 4:], tau[:, 4:] = q[held, 4:], tau[held, 4:]
+    samples = dataclasses.replace(recording, q=q, tau=tau).samples(cutoff=4.0)
+    used_rows = np.searchsorted(recording.time, samples.time)
+    assert np.array_equal(samples.repeats[:, 4], held[used_rows] != used_rows)
+    assert not samples.repeats[:, :4].any()
+
+
 def test_velocities_of_joints_that_are_published_less_often():
     recording, _ = published_less_often(recorded(regular(200.0)))
     v = recording.exact_v.copy()

@@ -23,6 +23,7 @@ _MIN_NEW_VALUES = 50  # of a joint that is published less often than others
 _MAX_SUCCESSIVE_FRACTION = 0.1  # new values that follow another one; rounded values often do
 MAX_REPEATED_FRACTION = 0.4  # relative to the rows in motion; above, rows are published too often
 _MIN_REGULAR_FRACTION = 0.8  # steps between new efforts of the usual length
+_MIN_COMMON_FRACTION = 0.8  # rows with a new number of a joint in which its other numbers are new
 
 
 def find_repeats(arrays: Mapping[str, Any]) -> NDArray[np.bool_]:
@@ -73,8 +74,8 @@ def find_held_efforts(q: Array, tau: Array) -> NDArray[np.bool_] | None:
 def find_repeated_joints(model: Model, arrays: Mapping[str, Any]) -> NDArray[np.bool_] | None:
     """Return a mask (B, nv) of joints whose numbers are those of the row before; None without any.
 
-    They repeat if other joints are published more often, at regular intervals. In rows in which
-    only these joints are new, the other joints repeat.
+    They repeat if other joints are published more often. In rows in which only these joints are
+    new, the other joints repeat.
     """
     is_equal = np.zeros(arrays["tau"].shape, bool)
     joints = [joint for joint in joint_slices(model) if joint.v.stop - joint.v.start == 1]
@@ -85,10 +86,12 @@ def find_repeated_joints(model: Model, arrays: Mapping[str, Any]) -> NDArray[np.
         columns = [arrays["q"][:, joint.q.start], arrays["tau"][:, joint.v.start]]
         if arrays["v"] is not None:
             columns.append(arrays["v"][:, joint.v.start])
-        is_equal[1:, joint.v.start] = np.logical_and.reduce(
-            [column[1:] == column[:-1] for column in columns]
+        is_new = np.array([column[1:] != column[:-1] for column in columns])
+        is_equal[1:, joint.v.start] = ~is_new.any(axis=0)
+        is_slow[joint.v.start] = _is_slow(
+            np.flatnonzero(~is_equal[:, joint.v.start] & moves),
+            np.count_nonzero(is_new.all(axis=0)),
         )
-        is_slow[joint.v.start] = _is_slow(np.flatnonzero(~is_equal[:, joint.v.start] & moves))
     if not is_slow.any() or is_slow.all():
         return None
     is_frequent = np.zeros(model.nv, bool)
@@ -98,15 +101,22 @@ def find_repeated_joints(model: Model, arrays: Mapping[str, Any]) -> NDArray[np.
     return repeats_joints
 
 
-def _is_slow(new_rows: NDArray[np.intp]) -> bool:
-    """Return True if new values of a joint are in regular intervals of several rows."""
+def _is_slow(new_rows: NDArray[np.intp], common_count: int) -> bool:
+    """Return True if a joint is rarely new in successive rows, as if it were published less often.
+
+    Numbers that are rounded repeat as well, but at irregular intervals, and each at other rows.
+    All numbers of the joint are new in ``common_count`` rows.
+    """
     if len(new_rows) < _MIN_NEW_VALUES:
         return False
     lengths = np.diff(new_rows)
     is_regular = np.abs(lengths - np.median(lengths)) <= 1.0
     return bool(
-        is_regular.mean() > _MIN_REGULAR_FRACTION
-        and np.mean(lengths == 1) < _MAX_SUCCESSIVE_FRACTION
+        np.mean(lengths == 1) < _MAX_SUCCESSIVE_FRACTION
+        and (
+            is_regular.mean() > _MIN_REGULAR_FRACTION
+            or common_count > _MIN_COMMON_FRACTION * len(new_rows)
+        )
     )
 
 
