@@ -30,6 +30,7 @@ MAX_GLITCH_TIME = 1.0
 _DEFAULT_SPEED_LIMIT = 2.0, 0.5  # rad/s, m/s; without a limit, or with a lower one
 _MAX_SPEED_LIMIT = 30.0, 3.0  # rad/s, m/s; larger limits are in another unit, or mean none
 _NEIGHBOR_STEPS = 5  # steps on each side, whose median is not affected by two jumps
+_NET_STEPS = 4  # steps on each side, whose sum is small if two publishers alternate; even
 _OWN_SPEED_QUANTILE = 0.95  # of a joint, whose limit may be wrong
 _MIN_CHANGES = 10  # of a position; fewer do not show for how many rows it is held
 _HOLD_QUANTILE = 0.25  # of the rows between changes of a position; at rest, there are more
@@ -169,6 +170,26 @@ def _speed_limit(model: Model, joint: JointSlices) -> float:
     return limit if is_plausible else _DEFAULT_SPEED_LIMIT[kind]
 
 
+def _neighbor_speeds(steps: Array, duration: Array) -> Array:
+    """Return the speeds (2, B) before and after each of the steps (B,) of some duration [s].
+
+    Neither two jumps nor the steps back and forth between two publishers affect them.
+    """
+    medians = np.median(_windows(steps / duration, _NEIGHBOR_STEPS), axis=1)
+    travel = _windows(steps, _NET_STEPS).sum(axis=1)
+    means = travel / np.maximum(_windows(duration, _NET_STEPS).sum(axis=1), duration.min())
+    median = np.stack([medians[: len(steps)], medians[_NEIGHBOR_STEPS + 1 :]])
+    mean = np.stack([means[: len(steps)], means[_NET_STEPS + 1 :]])
+    neighbors: Array = np.where(np.abs(mean) < np.abs(median), mean, median)
+    return neighbors
+
+
+def _windows(values: Array, count: int) -> Array:
+    """Return the ``count`` values before each of the values (B,), and after the last ones."""
+    windows: Array = np.lib.stride_tricks.sliding_window_view(np.pad(values, count), count)
+    return windows
+
+
 class _JointSteps:
     """Steps (B - 1,) of one joint between rows, and the motion before and after each.
 
@@ -187,11 +208,7 @@ class _JointSteps:
         delay = max(HIDDEN_DELAY, _HIDDEN_PERIODS * hold)
         duration = np.maximum(np.maximum(dt, np.minimum(since, hold)), period)
         speed = steps[self._rows] / duration
-        padded = np.pad(speed, _NEIGHBOR_STEPS)
-        medians = np.median(
-            np.lib.stride_tricks.sliding_window_view(padded, _NEIGHBOR_STEPS), axis=1
-        )
-        neighbors = np.stack([medians[: len(speed)], medians[_NEIGHBOR_STEPS + 1 :]])
+        neighbors = _neighbor_speeds(steps[self._rows], duration)
         own_speed = float(np.quantile(np.abs(neighbors).max(axis=0), _OWN_SPEED_QUANTILE))
         speed_limit = max(speed_limit, own_speed)
         self._speeds = np.sort(np.clip(neighbors, -speed_limit, speed_limit), axis=0)

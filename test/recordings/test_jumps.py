@@ -158,6 +158,17 @@ def test_random_numbers_for_several_rows_are_a_glitch(rate):
     assert not jumps.breaks and jumps.glitch_mask().sum() == 20
 
 
+@pytest.mark.parametrize("lag", [0.5, 0.26])
+def test_rows_of_a_second_publisher_are_glitches(lag):
+    """Its rows alternate with those of the robot, later by a part of the period."""
+    time, q = motion(200.0)
+    time[1::2] = time[::2] + 2.0 * lag * (time[1] - time[0])
+    q[1::2, 3] = q[::2, 3] + 0.9
+    jumps = find_jumps(MODEL, time, q)
+    assert {jump.joint for jump in jumps.glitches} == {"elbow_pitch"} and not jumps.turns
+    assert np.array_equal(jumps.glitch_mask()[:-1], np.arange(len(time) - 1) % 2 == 1)
+
+
 def test_positions_that_stay_away_are_no_glitch():
     time, q = motion(200.0)
     q[1000:1400, 3] += 0.9
