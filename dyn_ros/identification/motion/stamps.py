@@ -90,7 +90,7 @@ def find_repeated_joints(model: Model, arrays: Mapping[str, Any]) -> NDArray[np.
         is_equal[1:, joint.v.start] = ~is_new.any(axis=0)
         is_slow[joint.v.start] = _is_slow(
             np.flatnonzero(~is_equal[:, joint.v.start] & moves),
-            np.count_nonzero(is_new.all(axis=0)),
+            int(np.count_nonzero(is_new.all(axis=0))),
         )
     if not is_slow.any() or is_slow.all():
         return None
