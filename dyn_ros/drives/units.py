@@ -347,11 +347,14 @@ def _moves_both_ways(v: Array) -> bool:
 def _offset_messages(name: str, A: Array, W: Array, effort: Array) -> Iterator[str]:
     """Yield a message on an effort with a constant part that bodies and friction do not explain.
 
-    ``W`` are the columns of the parameters of the bodies, which may have any values.
+    ``W`` are the columns of the parameters of the bodies, which may have any values. Samples at
+    rest are left out, as friction may have any value there.
     """
     v = A[:, 1]
     if not _moves_both_ways(v):
         return
+    moves = np.abs(v) > _MIN_SPEED
+    v, W, effort = v[moves], W[moves], effort[moves]
     X = np.column_stack([np.sign(v), v, W[:, np.abs(W).max(axis=0) > 0.0]])
     X /= np.linalg.norm(X, axis=0)
     squares, V = np.linalg.eigh(X.T @ X)  # faster than singular values

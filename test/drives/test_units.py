@@ -164,6 +164,27 @@ def test_a_wrong_zero_is_reported(k, offset):
     assert ("more" if offset > 0.0 else "less") in text
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_friction_that_is_stuck_in_poses_is_no_wrong_zero(seed):
+    """Six poses joined by smooth moves; velocities are noisy at rest."""
+    rng = np.random.default_rng(seed)
+    ends, s = rng.uniform(-1.0, 1.0, (6, 3)), np.linspace(0.0, 1.0, 200)[:, None]
+    rest, pieces = np.zeros((500, 3)), []
+    stuck = rng.uniform(-1.0, 1.0, (6, 3))
+    for k, start in enumerate(ends):
+        pieces.append((start + rest, rest, rest, stuck[k] + rest))
+        step = ends[min(k + 1, 5)] - start
+        q = start + (10.0 * s**3 - 15.0 * s**4 + 6.0 * s**5) * step
+        v = (30.0 * s**2 - 60.0 * s**3 + 30.0 * s**4) * step / 2.0
+        a = (60.0 * s - 180.0 * s**2 + 120.0 * s**3) * step / 4.0
+        pieces.append((q, v, a, np.sign(v)))
+    q, v, a, direction = map(np.concatenate, zip(*pieces[:-1]))
+    model = arm((8.0, 6.0, 4.0))
+    tau = dyn_ros.rnea(model, dyn_ros.Data(model), q, v, a) + FRICTION * direction
+    v = v + rng.normal(0.0, 1e-4, v.shape)
+    assert unit_warnings(model, q, v, a, tau + rng.normal(0.0, 0.05, v.shape)) == []
+
+
 @pytest.mark.parametrize(
     "fault, is_reported",
     [
