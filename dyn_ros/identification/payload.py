@@ -518,12 +518,13 @@ def _standard_deviations(fit: _PayloadFit, J: Array) -> tuple[Array, Array]:
     )
     block_variance, joint_variance, counts = _motion_variance(fit, F, Z)
     variance = block_variance + joint_variance + noise_variance[rests].sum(axis=0)
-    freedom = variance**2 / np.maximum(  # Satterthwaite 1946
-        block_variance**2 / max(counts[0] - 1, 1)
-        + joint_variance**2 / max(counts[1] - 1, 1)
-        + (noise_variance[rests] ** 2 / fit.freedom[rests, None]).sum(axis=0),
-        1e-300,
-    )
+    with np.errstate(over="ignore"):  # infinite if friction at rest is known
+        freedom = variance**2 / np.maximum(  # Satterthwaite 1946
+            block_variance**2 / max(counts[0] - 1, 1)
+            + joint_variance**2 / max(counts[1] - 1, 1)
+            + (noise_variance[rests] ** 2 / fit.freedom[rests, None]).sum(axis=0),
+            1e-300,
+        )
     for k, (C, size) in enumerate(zip(columns, deviations)):
         is_limited = np.isfinite(size)
         effect = fit.PW[:, k].T @ C[:, is_limited] * (size[is_limited] / fit.sigma[k] ** 2)

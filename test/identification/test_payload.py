@@ -4,6 +4,7 @@
 
 import copy
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from identification.robots import load
 import dyn_ros
 from dyn_ros import Samples, identify_payload
 
+ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
 MASS, COM, INERTIA = 2.3, np.array([0.02, -0.03, 0.12]), np.diag([0.012, 0.011, 0.006])
 
 
@@ -384,6 +386,21 @@ def test_intervals_contain_the_truth_although_friction_is_stuck_at_rest(count, k
         widths.append(estimate.upper[0] - estimate.lower[0])
     assert np.mean(np.concatenate(inside)) > 0.9
     assert np.median(widths) < (2.0 if count == 1 else 1.2 if count == 2 else 0.6)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_known_friction_of_joints_that_all_rest_causes_no_overflow():
+    model = dyn_ros.Model.from_urdf_file(ARM7)
+    still = 1e-3 * np.random.default_rng(2).normal(size=(200, 7))
+    model.friction = np.linspace(0.6, 0.1, 7)
+    loaded = copy.copy(model)
+    loaded.set_payload("load", "tool", MASS, COM, INERTIA)
+    q = np.repeat(np.random.default_rng(0).uniform(-1.0, 1.0, (2, 7)), 100, axis=0)
+    tau = dyn_ros.generalized_gravity(loaded, dyn_ros.Data(loaded), q)
+    tau = tau + 0.05 * np.random.default_rng(1).normal(size=tau.shape)
+    weight, segment = np.full(200, 0.1), np.arange(2, dtype=np.int32).repeat(100)
+    samples = Samples(np.arange(200) * 0.01, q, still, still, tau, weight, segment)
+    assert "m" in identify_payload(model, samples, "tool").determined
 
 
 def test_one_pose_does_not_show_unknown_friction():
