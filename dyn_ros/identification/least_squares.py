@@ -537,13 +537,19 @@ def unexplained_error_warnings(
     joints_by_cause: dict[str, list[str]] = {}
     for k, cause in causes.items():
         joints_by_cause.setdefault(cause, []).append(
-            f"{joints[k].name} ({joints[k].after:.2g}, {joints[k].noise:.1g} {joints[k].unit})"
+            f"{joints[k].name} ({joints[k].after:.2g}, {_noise_text(joints[k])} {joints[k].unit})"
         )
     return [
         "the error of the identified model is more than the noise of the measured torque (error, "
         f"noise): {', '.join(joint_texts)}; {cause}"
         for cause, joint_texts in joints_by_cause.items()
     ]
+
+
+def _noise_text(joint: JointResult) -> str:
+    """Return the noise of a joint, or a bound: efforts that are filtered show hardly any."""
+    least_noise = 0.01 * joint.after
+    return f"below {least_noise:.1g}" if joint.noise < least_noise else f"{joint.noise:.1g}"
 
 
 def _residual_data(model: Model, equations: TorqueEquations, parameters: Array) -> TorqueErrors:

@@ -34,6 +34,7 @@ _NET_STEPS = 4  # steps on each side, whose sum is small if two publishers alter
 _OWN_SPEED_QUANTILE = 0.95  # of a joint, whose limit may be wrong
 _MIN_CHANGES = 10  # of a position; fewer do not show for how many rows it is held
 _HOLD_QUANTILE = 0.25  # of the rows between changes of a position; at rest, there are more
+_MAX_GLITCH_FRACTION = 0.1  # of the rows; a fault of a sensor lasts for fewer
 _BLOCK_SIZE = 1 << 12  # rows
 _TURN = 2.0 * math.pi
 _MAX_TURNS = 2  # in one jump; from one end of the range of an encoder to the other
@@ -101,10 +102,17 @@ class Jumps:
         """Yield a warning on each kind of jump in the rows, with joint, time and step of one."""
         first, last, _ = rows.indices(len(self._time))
         glitch_rows = int(np.count_nonzero(self.glitch_mask()[rows]))
+        left_out = f"left out {glitch_rows} rows in between"
+        if glitch_rows > _MAX_GLITCH_FRACTION * (last - first):
+            left_out += "; two publishers may report these joints, record one of them"
+        split = (
+            "no joint moves so fast, so the recording is split there; if the joint has another "
+            "zero afterwards, use one part: pass until=, or since="
+        )
         for all_jumps, what, consequence in (
             (self.turns, "jumps by whole turns", "whole turns are ignored"),
-            (self.glitches, "jumps and jumps back", f"left out {glitch_rows} rows in between"),
-            (self.breaks, "jumps", "no joint moves so fast, so the recording is split there"),
+            (self.glitches, "jumps and jumps back", left_out),
+            (self.breaks, "jumps", split),
         ):
             jumps = [jump for jump in all_jumps if first <= jump.row < last]
             if jumps:

@@ -156,6 +156,7 @@ def test_random_numbers_for_several_rows_are_a_glitch(rate):
     jumps = find_jumps(MODEL, time, q)
     assert jumps.glitch_mask()[place : place + 20].all()
     assert not jumps.breaks and jumps.glitch_mask().sum() == 20
+    assert "publishers" not in "".join(jumps.warnings())
 
 
 @pytest.mark.parametrize("lag", [0.5, 0.26])
@@ -167,6 +168,7 @@ def test_rows_of_a_second_publisher_are_glitches(lag):
     jumps = find_jumps(MODEL, time, q)
     assert {jump.joint for jump in jumps.glitches} == {"elbow_pitch"} and not jumps.turns
     assert np.array_equal(jumps.glitch_mask()[:-1], np.arange(len(time) - 1) % 2 == 1)
+    assert "two publishers may report these joints" in "".join(jumps.warnings())
 
 
 def test_positions_that_stay_away_are_no_glitch():
@@ -191,6 +193,7 @@ def test_recordings_that_are_joined_without_a_gap_are_split(rate, model):
     assert np.flatnonzero(jumps.break_mask()).tolist() == [place]
     (warning,) = jumps.warnings()
     assert "more joints" in warning and "the recording is split there" in warning
+    assert "if the joint has another zero afterwards" in warning
 
 
 @pytest.mark.parametrize("noise", [0.0, 1e-4])
