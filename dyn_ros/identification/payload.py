@@ -490,14 +490,17 @@ def _hold_variance(equations: _Equations, r: Array, leverage: Array) -> tuple[Ar
     """Return the variance of mean torques in holds, (nv,), and its degrees of freedom, (nv,).
 
     Residuals r (B, nv) of few holds do not determine it: the prior, which counts as some holds, is
-    the largest friction of the model, or the variance of all motors whose friction is unknown.
-    ``leverage`` (nv,) is the number of parameters that each motor's torques determine.
+    the largest friction of the model, or the variance of all motors whose friction is unknown. The
+    friction of the model is also the least: stuck in one direction, it looks like a payload, not
+    like residuals. ``leverage`` (nv,) is the number of parameters that each motor's torques
+    determine.
     """
     squares, freedom = (r**2).sum(axis=0), np.maximum(equations.counts - leverage, 0.0)
     is_unknown = np.isinf(equations.variance)
     mean_variance = squares[is_unknown].sum() / max(freedom[is_unknown].sum(), 1e-3)
     prior = np.where(is_unknown, mean_variance, equations.variance)
     variance = (_PRIOR_FREEDOM * prior + squares) / (_PRIOR_FREEDOM + freedom)
+    variance = np.where(is_unknown, variance, np.maximum(variance, prior))
     return variance, np.where(is_unknown, _PRIOR_FREEDOM + freedom, np.inf)
 
 
