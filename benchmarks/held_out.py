@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the torque errors of identified models with those of plain least squares.
+"""Compare the torque errors of identified models with the errors of plain least squares.
 
     python benchmarks/held_out.py FOLDER [FOLDER ...]
 

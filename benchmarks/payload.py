@@ -30,7 +30,7 @@ ARM = Path(__file__).resolve().parents[1] / "dyn_ros" / "robots" / "arm7.urdf"
 RATE = 50.0  # Hz
 REST, MOVE = 2.0, 3.0  # s; duration of a pose, and of a move between two
 NOISE, LASTING_ERROR = 0.05, 0.03  # N m
-CORRELATION = 0.95  # of lasting errors, from sample to sample
+CORRELATION = 0.95  # between lasting errors of successive samples
 
 
 class Case(NamedTuple):
@@ -39,7 +39,7 @@ class Case(NamedTuple):
     name: str
     pose_count: int = 0  # 0: a motion of all joints
     are_joined: bool = False  # the moves between poses are recorded
-    speed: float = 1.0  # of a motion
+    speed: float = 1.0  # relative to the frequencies of `wave_motion`
 
 
 CASES = (

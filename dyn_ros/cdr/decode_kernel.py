@@ -234,6 +234,14 @@ def read_count(content, p, origin, end, is_big_endian):
 
 
 @kernel
+def find_values(p, origin, end, count):
+    """Return the position of the first of `count` floats of a sequence; -1 behind the end."""
+    if count > 0:
+        p = align_position(p, origin, 8)
+    return p if 8 * count <= end - p else -1
+
+
+@kernel
 def match_names(content, p, origin, end, is_big_endian, strings, place):
     """Return the position behind a sequence of strings if it equals a known one; otherwise -1.
 
@@ -279,9 +287,8 @@ def read_layout(content, p, origin, end, is_big_endian, strings, place, numbers,
         count, p = read_count(content, p, origin, end, is_big_endian)
         if count != interface_count:
             return False
-        if count > 0:
-            p = align_position(p, origin, 8)
-        if 8 * count > end - p:
+        p = find_values(p, origin, end, count)
+        if p < 0:
             return False
         for _ in range(count):
             destination = load64(strings, place)
@@ -335,9 +342,8 @@ def find_layout_problem(content, p, origin, end, is_big_endian):
             return _TRUNCATED
         if count != interface_count:
             return _UNEQUAL_COUNTS
-        if count > 0:
-            p = align_position(p, origin, 8)
-        if 8 * count > end - p:
+        p = find_values(p, origin, end, count)
+        if p < 0:
             return _TRUNCATED
         p = p + 8 * count
     return 0

@@ -13,7 +13,7 @@ from ..engine.kernel.types import Array
 EFFORT_INTERFACES = ("torque", "force", "effort", "current")
 """Interfaces that are read as effort; the first one that a joint has counts."""
 
-_UNUSED = -1  # in the destinations of an entry
+_NO_DESTINATION = -1  # for a value that joint states do not contain
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class InterfaceLayout:
     """
 
     entry_names: tuple[bytes, ...]
-    interface_names: tuple[tuple[bytes, ...], ...]  # of each entry
+    interface_names: tuple[tuple[bytes, ...], ...]  # a tuple for each entry
 
     @cached_property
     def joints(self) -> tuple[int, ...]:
@@ -62,7 +62,7 @@ class InterfaceLayout:
         The numbers are the positions of all joints, their velocities, and their efforts.
         """
         count = len(self.joints)
-        destinations = [[_UNUSED] * len(names) for names in self.interface_names]
+        destinations = [[_NO_DESTINATION] * len(names) for names in self.interface_names]
         for place, (k, effort) in enumerate(zip(self.joints, self.effort_interfaces)):
             for field, interface in enumerate(("position", "velocity", effort)):
                 if interface.encode() in self.interface_names[k]:
@@ -76,7 +76,7 @@ class InterfaceLayout:
         numbers = [float("nan")] * (3 * count)
         for entry_destinations, entry_values in zip(self.destinations, values):
             for destination, value in zip(entry_destinations, entry_values):
-                if destination != _UNUSED:
+                if destination != _NO_DESTINATION:
                     numbers[destination] = value
         return numbers[:count], numbers[count : 2 * count], numbers[2 * count :]
 

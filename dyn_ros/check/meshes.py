@@ -164,7 +164,7 @@ def _unseen_lines(
         )
     packages = [uri for uri in missing if uri.startswith("package://")]
     relative = [uri for uri in missing if "://" not in uri and not uri.startswith("/")]
-    others = [uri for uri in missing if uri not in (*packages, *relative)]
+    other_uris = [uri for uri in missing if uri not in (*packages, *relative)]
     for uris, remedy in (
         (
             packages,
@@ -179,8 +179,8 @@ def _unseen_lines(
     ):
         if uris:
             lines.append(f"meshes are not found ({len(uris)}), such as '{uris[0]}'; {remedy}")
-    if others:
-        lines.append(f"meshes are not found ({len(others)}): {missing[others[0]]}")
+    if other_uris:
+        lines.append(f"meshes are not found ({len(other_uris)}): {missing[other_uris[0]]}")
     return lines + [
         f"a mesh cannot be read and is not examined: {' '.join(failure.split())}"
         for failure in failures

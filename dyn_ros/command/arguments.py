@@ -50,7 +50,7 @@ _XACRO_ELEMENT = re.compile(r"<xacro:\w")
 _XACRO_MACRO = re.compile(r"<xacro:macro\s[^>]*?\bname\s*=\s*[\"']([^\"']+)")
 _ESTIMATE_REMEDY = "estimate it from a known load (dyn_ros identify --effort-constant estimate)"
 _DESTINATIONS = {"topics": "topic", "mesh_paths": "mesh_path", "reduced": "lock"}
-"""Options, as argparse stores them, whose names differ from those of arguments in messages."""
+"""Options, as argparse stores them, whose names differ from the arguments in messages."""
 
 
 class UsageError(Exception):

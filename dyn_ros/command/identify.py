@@ -160,6 +160,7 @@ def _run_identify(options: argparse.Namespace) -> None:
     _require_packages(options)
     with tables.progress_bar("reading", TimeElapsedColumn(), total=1.0) as show, report_errors():
         if options.gravity == ESTIMATE:
+            # before the recordings are read again: torques of drives that subtract gravity need it
             gravity = _estimate_gravity(options, model)
             model.gravity = gravity.gravity
         result, gains = _identify_from_options(

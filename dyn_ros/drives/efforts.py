@@ -23,7 +23,7 @@ from ..engine.model.model import Model
 from .file import is_torque_unit
 
 UNITS_BY_INTERFACE = {"torque": "N m", "force": "N", "current": "A"}
-"""Units of the interfaces of ros2_control; that of "effort" depends on the driver."""
+"""Units of the interfaces of ros2_control; the unit of "effort" depends on the driver."""
 
 _BATCH_SIZE = 16384  # samples whose gravity torques are computed at a time
 

@@ -47,8 +47,9 @@ class GravityEstimate:
 def estimate_gravity(model: Model, samples: Samples | Sequence[Samples]) -> GravityEstimate:
     """Estimate the gravity that explains the torques of a recording.
 
-    The masses are those of the model, and their errors are not in the intervals. Each joint has
-    viscous and Coulomb friction and an offset. Joints whose drives subtract gravity do not count.
+    The masses are taken from the model, and the intervals do not include their errors. Each joint
+    has viscous and Coulomb friction and an offset. Joints whose drives subtract gravity do not
+    count.
 
     Parameters
     ----------

@@ -547,7 +547,7 @@ def unexplained_error_warnings(
 
 
 def _noise_text(joint: JointResult) -> str:
-    """Return the noise of a joint, or a bound: efforts that are filtered show hardly any."""
+    """Return the noise of a joint, or an upper bound, as filtered efforts show too little."""
     least_noise = 0.01 * joint.after
     return f"below {least_noise:.1g}" if joint.noise < least_noise else f"{joint.noise:.1g}"
 

@@ -32,11 +32,11 @@ def fit_plain_models(
 
     Samples in which a joint moves count, with viscous and Coulomb friction and an offset of each
     joint; of a long set, some that are evenly spaced, which are enough for so few parameters.
-    ``estimator`` and ``conditions`` are those of the identification to compare with.
+    ``estimator`` and ``conditions`` are from the identification to compare with.
     """
     model = estimator.unknowns.model
     unknowns = Unknowns(model, _FEATURES, bool(samples.contacts))
-    # of parameters that depend on each other, least squares finds the smallest ones
+    # least squares finds the smallest of all parameters that give the same torques
     base = dataclasses.replace(estimator.base, independent=np.flatnonzero(unknowns.is_active))
     plain_estimator = estimator._replace(unknowns=unknowns, base=base)
     conditions = conditions._replace(terms=FrictionTerms.none(model), reversal_margin=0)

@@ -64,7 +64,7 @@ class Samples:
         Cutoff frequency of the filter [Hz]; infinite without a filter.
     repeats : (B, nv) ndarray of bool or None
         True for torques of joints that are published less often than others, where they repeat
-        those of the sample before. None: no torque repeats for this reason.
+        the sample before. None: no torque repeats for this reason.
     motion_noise : (3, nv) ndarray or None
         Standard deviations of the noise of the measured motion that remains after filtering: in
         positions (of joints with several coordinates, small motions), in velocities and in

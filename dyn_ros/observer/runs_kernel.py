@@ -36,8 +36,8 @@ def find_runs(stamp, usable, count, max_gap, kind):
     Reads ``stamp`` [ns] and ``usable``: UNUSABLE states end a run. The arrays are passed by their
     addresses.
 
-    INCOMPLETE states, and those whose stamp is that of the one before, belong to no run, but do not
-    end it.
+    INCOMPLETE states, and states with the same stamp as the state before, belong to no run, but do
+    not end it.
     """
     stamp, usable, kind = integers_at(stamp), bytes_at(usable), bytes_at(kind)
     running, last, usual = False, 0, 0.0

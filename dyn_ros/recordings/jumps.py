@@ -14,27 +14,22 @@ from numpy.typing import NDArray
 from ..engine.kernel.types import Array
 from ..engine.model.coordinates import JointSlices, joint_slices
 from ..engine.model.model import Model
+from ..states.jump_kernel import STAMP_ERROR
 from .tables.row_selection import format_stamp
 
-HIDDEN_DELAY = 0.02
-"""Time that a joint moves while its stamps hide a delay [s], or `_HIDDEN_PERIODS` if longer.
-
-In public recordings of seven robots, at most 4 ms are hidden at 1 kHz, and 0.2 periods at 100 Hz.
-"""
-
-_HIDDEN_PERIODS = 2.0  # sampling periods of the joint
+_HIDDEN_PERIODS = 2.0  # sampling periods of the joint, if these are longer than `STAMP_ERROR`
 
 MAX_GLITCH_TIME = 1.0
-"""Longest time for which a sensor is wrong [s]; afterwards, a position may have been set anew."""
+"""Longest time for which a sensor is wrong [s]; afterwards, the zero may have been set again."""
 
 _DEFAULT_SPEED_LIMIT = 2.0, 0.5  # rad/s, m/s; without a limit, or with a lower one
 _MAX_SPEED_LIMIT = 30.0, 3.0  # rad/s, m/s; larger limits are in another unit, or mean none
 _NEIGHBOR_STEPS = 5  # steps on each side, whose median is not affected by two jumps
 _NET_STEPS = 4  # steps on each side, whose sum is small if two publishers alternate; even
-_OWN_SPEED_QUANTILE = 0.95  # of a joint, whose limit may be wrong
-_MIN_CHANGES = 10  # of a position; fewer do not show for how many rows it is held
-_HOLD_QUANTILE = 0.25  # of the rows between changes of a position; at rest, there are more
-_MAX_GLITCH_FRACTION = 0.1  # of the rows; a fault of a sensor lasts for fewer
+_OWN_SPEED_QUANTILE = 0.95  # faster steps do not show the speed that a joint reaches
+_MIN_CHANGES = 10  # fewer do not show for how many rows a position is held
+_HOLD_QUANTILE = 0.25  # above it, rows between changes may be at rest
+_MAX_GLITCH_FRACTION = 0.1  # relative to all rows; a fault of a sensor lasts for fewer
 _BLOCK_SIZE = 1 << 12  # rows
 _TURN = 2.0 * math.pi
 _MAX_TURNS = 2  # in one jump; from one end of the range of an encoder to the other
@@ -137,7 +132,7 @@ def find_jumps(model: Model, time: Array, q: Array) -> Jumps:
     """Find the jumps of joints with one coordinate in positions q (B, nq) at times (B,) [s].
 
     A jump is a step that its neighbors do not continue, and for which the joint would take more
-    than ``HIDDEN_DELAY`` at its velocity limit, and at the speed before or after it.
+    than ``STAMP_ERROR`` at its velocity limit, and at the speed before or after it.
     """
     joints_and_limits = [
         (joint, _speed_limit(model, joint))
@@ -146,7 +141,7 @@ def find_jumps(model: Model, time: Array, q: Array) -> Jumps:
     ]
     jumps: list[Jump] = []
     lowest_limit = min((limit for _, limit in joints_and_limits), default=math.inf)
-    if _largest_step(q) <= HIDDEN_DELAY * lowest_limit:
+    if _largest_step(q) <= STAMP_ERROR * lowest_limit:
         return Jumps(time, jumps)
     increments = np.diff(time)
     increments = increments[increments > 0.0]
@@ -155,7 +150,7 @@ def find_jumps(model: Model, time: Array, q: Array) -> Jumps:
         steps = np.diff(q[:, joint.q.start])
         if joint.kind == "continuous":
             steps -= _TURN * np.round(steps / _TURN)
-        if np.abs(steps).max(initial=0.0) > HIDDEN_DELAY * speed_limit:
+        if np.abs(steps).max(initial=0.0) > STAMP_ERROR * speed_limit:
             jumps += _JointSteps(time, steps, period, speed_limit).find(joint)
     return Jumps(time, jumps)
 
@@ -213,7 +208,7 @@ class _JointSteps:
         hold = period
         if len(self._rows) >= _MIN_CHANGES:
             hold *= float(np.quantile(np.diff(self._rows), _HOLD_QUANTILE))
-        delay = max(HIDDEN_DELAY, _HIDDEN_PERIODS * hold)
+        delay = max(STAMP_ERROR, _HIDDEN_PERIODS * hold)
         duration = np.maximum(np.maximum(dt, np.minimum(since, hold)), period)
         speed = steps[self._rows] / duration
         neighbors = _neighbor_speeds(steps[self._rows], duration)

@@ -13,7 +13,7 @@ from .joint_states import NO_STAMP
 
 STAMP_ERROR = 0.02
 """Error of the time between two positions [s], if a driver or a node without stamps lags behind. In
-recordings of a UR10 and a Panda it is up to 0.0016 s."""
+public recordings of seven robots, it is at most 0.004 s at 1 kHz, and 0.2 periods at 100 Hz."""
 MAX_REPETITION = 0.1
 """Time for which a publisher may repeat a position that its source updates more slowly [s]."""
 TURN = 2.0 * math.pi
@@ -52,16 +52,17 @@ def record_jumps(table, message, stamp, is_late):
     for i in range(name_list[mem.FIRST], name_list[mem.FIRST] + name_list[mem.COUNT]):
         entry = mem.entry_of(m, i)
         place, slot = entry[mem.PLACE], entry[mem.SLOT]
-        before, smallest = m.q[entry[mem.IDX_Q]], m.smallest_jump[entry[mem.IDX_Q]]
-        step = m.numbers[start + place] - before
-        if abs(step) > smallest and m.stamps[slot] != NO_STAMP:
-            kind, speed = classify_step(m, slot, step, smallest, stamp, is_late)
+        position_before = m.q[entry[mem.IDX_Q]]
+        smallest_jump = m.smallest_jump[entry[mem.IDX_Q]]
+        step = m.numbers[start + place] - position_before
+        if abs(step) > smallest_jump and m.stamps[slot] != NO_STAMP:
+            kind, speed = classify_step(m, slot, step, smallest_jump, stamp, is_late)
             if not is_late:
                 m.large_step_speed[slot], m.large_step_stamp[slot] = speed, stamp
             if kind != mem.NO_JUMP:
                 jump, outcome = mem.jump_of(m, slot), POSITION_JUMPED
-                jump[mem.JUMP_KIND], jump[mem.POSITION_BEFORE] = kind, before
-                jump[mem.POSITION_AFTER] = before + step
+                jump[mem.JUMP_KIND], jump[mem.POSITION_BEFORE] = kind, position_before
+                jump[mem.POSITION_AFTER] = position_before + step
             if kind == mem.WHOLE_TURNS and has_velocity:
                 discard_turning_velocity(m, entry, start + size + place, stamp)
         if step != 0.0 and not is_late:
@@ -70,23 +71,23 @@ def record_jumps(table, message, stamp, is_late):
 
 
 @kernel
-def classify_step(m, slot, step, smallest, stamp, is_late):
+def classify_step(m, slot, step, smallest_jump, stamp, is_late):
     """Return NO_JUMP, WHOLE_TURNS or JUMP for the step of a position, and its speed without turns.
 
     It is a jump if its joint would be too fast, unless it continues the large step before: a motion
-    is continuous, whatever the limit. `smallest` is the smallest jump of the joint.
+    is continuous, whatever the limit. Smaller steps than `smallest_jump` [rad, m] are no jumps.
     """
     since_step = 1e-9 * abs(stamp - m.step_stamp[slot])
     elapsed = max(time_since_report(m, slot, stamp), min(since_step, MAX_REPETITION))
-    allowed = smallest * (1.0 + elapsed / STAMP_ERROR)
+    allowed = smallest_jump * (1.0 + elapsed / STAMP_ERROR)
     elapsed = max(elapsed, STAMP_ERROR)
     continues = m.large_step_stamp[slot] == m.step_stamp[slot] and not is_late
     expected = m.large_step_speed[slot] * elapsed if continues else 0.0
     if abs(step) <= allowed or abs(step - expected) <= allowed:
         return mem.NO_JUMP, step / elapsed
-    rest = step - TURN * math.floor(step / TURN + 0.5)
-    if m.has_turns[slot] and (abs(rest) <= allowed or abs(rest - expected) <= allowed):
-        return mem.WHOLE_TURNS, rest / elapsed
+    remainder = step - TURN * math.floor(step / TURN + 0.5)
+    if m.has_turns[slot] and (abs(remainder) <= allowed or abs(remainder - expected) <= allowed):
+        return mem.WHOLE_TURNS, remainder / elapsed
     return mem.JUMP, step / elapsed
 
 

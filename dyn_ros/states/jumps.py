@@ -21,7 +21,7 @@ MIN_SPEED_LIMIT = 1.0
 """Least limit that is applied [rad/s, m/s]; 5 % of 1200 joints in published descriptions have less,
 and positions of a joint that shakes or is noisy change faster."""
 MAX_SPEED_LIMIT = 10.0
-"""Largest limit that is applied, and that of joints without one [rad/s, m/s]. A joint may be faster
+"""Largest limit that is applied, also to joints without a limit [rad/s, m/s]. A joint may be faster
 than its limit, as its motion is continuous; limits of 100 or 1000 are placeholders."""
 HOLD = 2.0
 """Time after a jump in which commands stop [s]: two periods of a publisher at 1 Hz, or of the
@@ -66,7 +66,7 @@ class PositionJumps:
     `log(key, text)` is called for the first jump after a while without any, if positions alternate,
     and for the first whole turn of each joint; of lines with the same key, it may omit some.
     `publishers()` returns who publishes positions, and what to do if two publish the same ones.
-    `may_restart()` returns True if time may start anew, as in a simulation.
+    `may_restart()` returns True if time may start again from zero, as in a simulation.
     `count` are the jumps that are no whole turns; `latest` describes the latest jump. `alternates`
     is True if positions alternate, while there is a `fault`.
     """
@@ -91,7 +91,7 @@ class PositionJumps:
         return self._fault if time.perf_counter() < self._fault_end else ""
 
     def command_fault(self) -> str:
-        """Return why commands must not follow positions now: a fault, or time that starts anew."""
+        """Return why commands must not follow positions now: a fault, or time that starts again."""
         is_restart = time.perf_counter() < self._restart_end
         return self.fault() or (self._restart if is_restart else "")
 

@@ -266,7 +266,7 @@ class MessageCollector(Collector):
     ) -> Reception:
         """Process a control_msgs/DynamicJointState, as joint states; see `InterfaceLayout`.
 
-        `interface_names` and `values` are those of each entry. Also raise `Rejected` for numbers
+        `interface_names` and `values` belong to each entry. Also raise `Rejected` for numbers
         of entries, interfaces and values that do not match.
         """
         check_interface_counts(names, interface_names, values)

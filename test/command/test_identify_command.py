@@ -420,7 +420,7 @@ def test_excite_of_a_file_that_cannot_be(tmp_path, capsys):
 
 
 def test_gravity_is_estimated_on_request(tmp_path, capsys):
-    """The robot hangs from a slope, and its masses are those of the description."""
+    """The robot hangs from a slope, and has the masses of the description."""
     hanging = perturbed(load("ur10"), size=0.0)
     hanging.gravity = [2.0, 1.0, 9.5]
     recording = record(hanging, waves(np.zeros(6), 1.2, [0.1, 0.2, 0.4, 0.7]), rate=100.0)

@@ -172,12 +172,17 @@ def test_a_glitch_is_named_and_not_commanded(client, dynamics, publish, rows):
     assert "upper_arm_roll" in values["last position jump"]
 
 
-def test_whole_turns_stop_nothing(client, dynamics, publish):
-    robot = publish(dynamics, "driver")
-    commands = client.listen(Float64MultiArray, dynamics.name + "/command")
+def say_whole_turn(robot):
+    """Publish 40 states, in which a position jumps by a turn, with the velocity of this step."""
     for k in range(40):
         turned = Q + [0, 0, 0, 0, 0, TURN * (k >= 20), 0]
         robot.say(turned, velocity=np.eye(7)[5] * TURN / PERIOD * (k == 20))
+
+
+def test_whole_turns_stop_nothing(client, dynamics, publish):
+    robot = publish(dynamics, "driver")
+    commands = client.listen(Float64MultiArray, dynamics.name + "/command")
+    say_whole_turn(robot)
     client.wait(lambda: len(commands) == 40, "commands")
     assert np.ptp([each.data for each in commands], axis=0).max() < 1e-9
     _, values = client.diagnostics(dynamics, lambda status, _: status.message == "running")
@@ -189,9 +194,7 @@ def test_the_velocity_of_a_turn_is_not_commanded(client, start, publish, arm):
     node = start(command="nle", command_scale="[1.0]")
     robot = publish(node, "driver")
     commands = client.listen(Float64MultiArray, node.name + "/command")
-    for k in range(40):
-        turned = Q + [0, 0, 0, 0, 0, TURN * (k >= 20), 0]
-        robot.say(turned, velocity=np.eye(7)[5] * TURN / PERIOD * (k == 20))
+    say_whole_turn(robot)
     client.wait(lambda: len(commands) == 39, "commands")
     assert np.ptp([each.data for each in commands], axis=0).max() < 1e-9
 

@@ -161,7 +161,7 @@ def test_random_numbers_for_several_rows_are_a_glitch(rate):
 
 @pytest.mark.parametrize("lag", [0.5, 0.26])
 def test_rows_of_a_second_publisher_are_glitches(lag):
-    """Its rows alternate with those of the robot, later by a part of the period."""
+    """Its rows alternate with the rows of the robot, later by a part of the period."""
     time, q = motion(200.0)
     time[1::2] = time[::2] + 2.0 * lag * (time[1] - time[0])
     q[1::2, 3] = q[::2, 3] + 0.9

@@ -163,7 +163,7 @@ def test_a_bag_that_loops_is_legitimate(listener):
 
 
 @pytest.mark.parametrize("may_restart", [True, False])
-def test_commands_wait_if_a_position_jumps_with_its_stamp_unless_time_may_start_anew(may_restart):
+def test_commands_wait_if_a_position_jumps_with_its_stamp_unless_time_may_start_again(may_restart):
     jumps = PositionJumps(may_restart=lambda: may_restart)
     jumps.record("elbow", 1.0, 0.0, 5, stamp_jumped=True)
     assert jumps.fault() == ""
@@ -238,7 +238,7 @@ def test_stamps_that_jitter_or_repeat_are_legitimate(listener, arm):
 
 
 @pytest.mark.parametrize("turns", [1, -1, 3])
-def test_whole_turns_are_told_and_no_fault(listener, turns):
+def test_whole_turns_are_described_and_no_fault(listener, turns):
     listener.hear_all(0.005 * np.arange(20), [POSE] * 20)
     listener.hear_all(0.1 + 0.005 * np.arange(20), [moved(4, turns * TURN)] * 20)
     assert listener.jumps.fault() == "" and listener.jumps.count == 0
@@ -247,7 +247,7 @@ def test_whole_turns_are_told_and_no_fault(listener, turns):
     np.testing.assert_array_equal(listener.collector.q, moved(4, turns * TURN))
 
 
-def test_an_angle_that_wraps_in_motion_is_told_once(listener):
+def test_an_angle_that_wraps_in_motion_is_described_once(listener):
     t = np.arange(0.0, 20.0, 0.01)
     angle = (2.0 * t + math.pi) % TURN - math.pi
     positions = POSE + np.outer(angle, np.eye(7)[6])

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Names in messages: lists of them, unknown and similar ones, and those of arguments."""
+"""Names in messages: lists of names, unknown and similar names, and names of arguments."""
 
 from __future__ import annotations
 

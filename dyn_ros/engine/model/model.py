@@ -162,7 +162,7 @@ class Model(ConfigurationSpace, PhysicalConstants):
         not at its origin, has massless links between. If the world contains only one free body,
         its joint is the root joint; otherwise the world is the root link.
 
-        Gravity, armature, damping, friction and limits are read, with those of actuators on a
+        Gravity, armature, damping, friction and limits are read, including actuators on a
         joint. What a model has no place for, such as tendons and springs, is ignored with a
         warning. Contacts and the signals of actuators are no part of a robot's dynamics.
 

@@ -33,7 +33,7 @@ class _JointRows(NamedTuple):
 
 
 def _joint_rows(model: PhysicalConstants) -> Iterator[_JointRows]:
-    """Yield the numbers of all joints; those of a mimic joint in q and v are its master's."""
+    """Yield the numbers of all joints; a mimic joint has the numbers of its master in q and v."""
     qpos = qvel = 0
     for index, joint in enumerate(model.tree.joints):
         nq, nv = _SIZES.get(joint.kind, (1, 1))
@@ -72,7 +72,7 @@ def assign_dof_constants(model: PhysicalConstants, source: MjModel) -> None:
 def mujoco_to_state(
     model: PhysicalConstants, qpos: ArrayLike, qvel: ArrayLike
 ) -> tuple[Array, Array]:
-    """Convert positions and velocities of MuJoCo to those of a model.
+    """Convert positions and velocities of MuJoCo to q and v of a model.
 
     MuJoCo writes quaternions as w x y z, and the linear velocity of a free joint in the axes of the
     world. All other numbers are the same, in the same order. The numbers of mimic joints are
@@ -92,7 +92,7 @@ def mujoco_to_state(
     q : (..., nq) ndarray
         Positions [rad, m].
     v : (..., nv) ndarray
-        Velocities [rad/s, m/s]; those of a free joint are expressed in its body.
+        Velocities [rad/s, m/s]; a free joint has its velocities in the axes of its body.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def mujoco_to_state(
 
     Notes
     -----
-    Torques of ``rnea`` are those of ``mj_inverse`` without passive forces and constraints. For a
+    Torques of ``rnea`` equal ``mj_inverse`` without passive forces and constraints. For a
     free joint with the rotation R and the velocities v, w in the body, the accelerations are
     R' qacc - w x v and the forces R' qfrc in their linear parts.
 
@@ -134,7 +134,7 @@ def mujoco_to_state(
 
 
 def state_to_mujoco(model: PhysicalConstants, q: ArrayLike, v: ArrayLike) -> tuple[Array, Array]:
-    """Convert positions and velocities of a model to those of MuJoCo.
+    """Convert q and v of a model to positions and velocities of MuJoCo.
 
     The inverse of ``mujoco_to_state``. Mimic joints have the numbers that follow from their
     masters.

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Efforts that stay at their maximum or minimum, as those of drives at a limit do."""
+"""Efforts that stay at their maximum or minimum, as if drives are at a limit."""
 
 from __future__ import annotations
 

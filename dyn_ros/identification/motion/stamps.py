@@ -19,7 +19,7 @@ from .numerics import FILTER_BLOCK_SIZE, MIN_SAMPLES, robust_deviation
 _MAX_DEVIATION_RATIO = 0.7  # deviations with corrected stamps, relative to those measured
 _MIN_SPACING = 0.3  # sampling periods between two samples
 _NEIGHBOR_ROWS = 3  # rows before and after, in which a robot that moves has moved
-_MIN_NEW_VALUES = 50  # of a joint that is published less often than others
+_MIN_NEW_VALUES = 50  # fewer do not show whether a joint is published at regular intervals
 _MAX_SUCCESSIVE_FRACTION = 0.1  # new values that follow another one; rounded values often do
 MAX_REPEATED_FRACTION = 0.4  # relative to the rows in motion; above, rows are published too often
 _MIN_REGULAR_FRACTION = 0.8  # steps between new efforts of the usual length
@@ -72,7 +72,7 @@ def find_held_efforts(q: Array, tau: Array) -> NDArray[np.bool_] | None:
 
 
 def find_repeated_joints(model: Model, arrays: Mapping[str, Any]) -> NDArray[np.bool_] | None:
-    """Return a mask (B, nv) of joints whose numbers are those of the row before; None without any.
+    """Return a mask (B, nv) of joints whose numbers equal the row before; None without any.
 
     They repeat if other joints are published more often. In rows in which only these joints are
     new, the other joints repeat.

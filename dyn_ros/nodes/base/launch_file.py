@@ -96,8 +96,7 @@ def _warn_of_unknown_arguments(context: LaunchContext, *declared_arguments: str)
     """Warn of launch arguments that are not declared, which launch ignores.
 
     Among the configurations are also the arguments of a launch file that includes this one. They
-    differ from those of the command line, and are only reported if they resemble an argument that
-    is not set.
+    are not on the command line, and are only reported if they resemble an argument that is not set.
     """
     configurations = context.launch_configurations
     command_line = {argument.partition(":=")[0] for argument in context.argv}

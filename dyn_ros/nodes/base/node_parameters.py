@@ -16,7 +16,7 @@ from ...engine.kernel.names import name_arguments
 from ...states.joint_states import STALENESS
 
 _PARAMETERS = {"lock": "locked_joints", "reduced": "locked_joints"}
-"""Parameters whose names differ from those of arguments in messages."""
+"""Parameters whose names differ from the arguments in messages."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ _ALL_NODES = "/**"  # the section for the nodes of all processes
 def warn_of_unused_parameters(nodes: Sequence[BaseNode], arguments: Sequence[str]) -> None:
     """Log parameters that no node of the process has, and sections of files for no node.
 
-    ``arguments`` are those of the process.
+    ``arguments`` are the command-line arguments of the process.
     """
     names = [node.get_fully_qualified_name() for node in nodes]
     files = [file for option, file in itertools.pairwise(arguments) if option == _FILE_OPTION]

@@ -365,7 +365,7 @@ def test_nonlinear_damping_is_named():
     np.testing.assert_array_equal(model.damping, [0.1, 0.0])
     assert model.warnings == (
         'the nonlinear part of the damping of joints "pivot" is ignored: set model.damping to 0, '
-        "subtract mjData.qfrc_damper from the torques of rnea, and add it to those of aba",
+        "subtract mjData.qfrc_damper from the torques of rnea, and add it to the torques of aba",
     )
 
 
@@ -398,19 +398,19 @@ def test_inactive_equalities_are_not_in_effect():
             'stiffness="3"',
             "",
             'springs of joints "pivot" are ignored: subtract mjData.qfrc_spring from the torques '
-            "of rnea, and add it to those of aba",
+            "of rnea, and add it to the torques of aba",
         ),
         (
             "",
             '<option density="1.2" viscosity="0.1"/>',
             "the fluid (density 1.2 kg/m3, viscosity 0.1 Pa s) is ignored: subtract "
-            "mjData.qfrc_fluid from the torques of rnea, and add it to those of aba",
+            "mjData.qfrc_fluid from the torques of rnea, and add it to the torques of aba",
         ),
         (
             "",
             '<tendon><fixed name="rope"><joint joint="pivot" coef="2"/></fixed></tendon>',
             'tendons "rope" are ignored, with their inertia, springs, damping, friction, limits '
-            "and actuators; the torques are those of the joints",
+            "and actuators; the model has the torques of the joints",
         ),
         (
             "",
@@ -453,7 +453,7 @@ def test_what_is_ignored_is_named(joint, outside, warning):
         (
             '<body gravcomp="1" name="arm"><joint/>{geom}</body>',
             'gravity compensation of bodies "arm" is ignored: subtract '
-            "mjData.qfrc_gravcomp from the torques of rnea, and add it to those of aba",
+            "mjData.qfrc_gravcomp from the torques of rnea, and add it to the torques of aba",
         ),
         (
             '<body name="arm"><joint type="ball" name="neck" range="0 40"/>{geom}</body>',
@@ -468,17 +468,17 @@ def test_what_is_ignored_is_named(joint, outside, warning):
         (
             '<body name="base"><joint/>{geom}</body><flexcomp name="cloth" type="grid" '
             'count="3 3 1" spacing="0.1 0.1 0.1" mass="1" dim="2" radius="0.01"/>',
-            'flexes "cloth" are ignored; remove them, or expect other motions than those of MuJoCo',
+            'flexes "cloth" are ignored; remove them, or expect motions that differ from MuJoCo',
         ),
         (
             '<body><joint type="free" name="root" frictionloss="1"/>{geom}</body>',
             'the frictionloss of free joint "root" acts along the axes of the body, in MuJoCo '
-            "along those of the world; remove it from the free joint",
+            "along the axes of the world; remove it from the free joint",
         ),
         (
             '<body><joint type="free" name="root" armature="1"/>{geom}</body>',
             'the armature of free joint "root" acts along the axes of the body, in MuJoCo along '
-            "those of the world; remove it from the free joint",
+            "the axes of the world; remove it from the free joint",
         ),
     ],
 )

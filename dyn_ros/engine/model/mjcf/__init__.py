@@ -36,7 +36,7 @@ __all__ = [
 
 
 def read_tree(source: MjModel, mimic: str = "project", strict: bool = False) -> Tree:
-    """Return the tree of an mjModel; ``mimic`` and ``strict`` are those of ``read_urdf``.
+    """Return the tree of an mjModel; ``mimic`` and ``strict`` are as for ``read_urdf``.
 
     Each joint of the mjModel is a joint of the tree, with the same number and the same positions.
     Raises a ValueError for a number that is not finite.

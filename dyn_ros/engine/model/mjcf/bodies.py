@@ -22,7 +22,7 @@ class BodyTree:
     """Joints and frames of an mjModel, in its order, which is depth first.
 
     A body with several joints, or whose joint is not at its origin, has massless links between:
-    each joint moves a link whose frame is that of the joint. If the world has nothing but one
+    each joint moves a link whose frame is the joint frame. If the world has nothing but one
     free body, the world is no link, as for a description that is read with a root joint.
 
     Attributes
@@ -34,7 +34,7 @@ class BodyTree:
     inertias : list of Inertia
         Inertia that each joint moves, in its frame.
     frames : list of Frame
-        Frames of joints and links, then those of sites.
+        Frames of joints and links, then of sites.
     base_inertia : Inertia
         Inertia that is fixed to the world.
     """
@@ -106,7 +106,7 @@ class BodyTree:
         return joint, anchor
 
     def _add_link(self, connection: Frame, name: str, inertia: Inertia) -> int:
-        """Add the frames of a connection and of the link that it moves; return that of the link."""
+        """Add the frames of a connection and of the link that it moves; return the latter."""
         X = connection.placement
         link = Frame(name, "body", connection.parent, X, len(self.frames), inertia)
         self.frames += [connection, link]

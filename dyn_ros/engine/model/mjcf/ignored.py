@@ -13,7 +13,7 @@ from .joint_limits import joint_actuators
 from .names import ElementNames, names_of
 from .source import JOINT_EQUALITY, KINDS, MjModel, active_equalities
 
-_TORQUE_REMEDY = "subtract mjData.{} from the torques of rnea, and add it to those of aba"
+_TORQUE_REMEDY = "subtract mjData.{} from the torques of rnea, and add it to the torques of aba"
 _DAMPER_REMEDY = f"set model.damping to 0, {_TORQUE_REMEDY.format('qfrc_damper')}"
 
 
@@ -72,7 +72,7 @@ def _joint_properties(source: MjModel, names: ElementNames) -> Iterator[str]:
             if value.any():
                 yield (
                     f'the {attribute} of free joint "{names.joints[joint]}" acts along the axes of '
-                    "the body, in MuJoCo along those of the world; remove it from the free joint"
+                    "the body, in MuJoCo along the axes of the world; remove it from the free joint"
                 )
 
 
@@ -111,7 +111,7 @@ def _mechanisms(source: MjModel, names: ElementNames) -> Iterator[str]:
         yield (
             f"tendons {quoted(names_of(source, 'tendon', range(source.ntendon)))} are "
             "ignored, with their inertia, springs, damping, friction, limits and actuators; the "
-            "torques are those of the joints"
+            "model has the torques of the joints"
         )
     for kind, plural, count in (
         ("flex", "flexes", source.nflex),
@@ -120,7 +120,7 @@ def _mechanisms(source: MjModel, names: ElementNames) -> Iterator[str]:
         if count:
             yield (
                 f"{plural} {quoted(names_of(source, kind, range(count)))} are "
-                "ignored; remove them, or expect other motions than those of MuJoCo"
+                "ignored; remove them, or expect motions that differ from MuJoCo"
             )
     if (mocap := np.flatnonzero(source.body_mocapid >= 0)).size:
         yield (

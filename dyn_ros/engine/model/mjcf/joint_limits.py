@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Limits, armature, damping and friction of the joints of an mjModel, with those of actuators."""
+"""Limits, armature, damping and friction of the joints of an mjModel, including its actuators."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def joint_actuators(source: MjModel) -> NDArray[np.int64]:
 
 
 def dof_armature(source: MjModel) -> Array:
-    """Return the armature of each velocity, (nv,), with that of actuators [kg m2, kg]."""
+    """Return the armature of each velocity, (nv,), including actuators [kg m2, kg]."""
     return source.dof_armature + _reflected(source, "actuator_armature")
 
 
 def dof_damping(source: MjModel) -> Array:
-    """Return the damping of each velocity, (nv,), with that of actuators [N m s/rad, N s/m]."""
+    """Return the damping of each velocity, (nv,), including actuators [N m s/rad, N s/m]."""
     return source.dof_damping + _reflected(source, "actuator_damping")
 
 
