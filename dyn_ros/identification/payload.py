@@ -200,7 +200,9 @@ def identify_payload(
         fit, np.vstack([np.eye(10), _central_gradient(center)])
     )
     deviation, half_width = deviations[:10], half_widths[:10]
-    mass = max(abs(value[0]), MIN_MASS)
+    is_empty = value[0] <= 0.0
+    is_negative = is_empty and value[0] + _MIN_NEGATIVE_INTERVALS * half_width[0] < 0.0
+    mass = max(-value[0] if is_negative else value[0], MIN_MASS)
     is_determined = fit.is_determined & (
         deviation
         < np.append(max(mass, _NOTICEABLE_MASS * model.total_mass), _TYPICAL_SIZES[1:] * mass)
@@ -212,8 +214,7 @@ def identify_payload(
             f"samples: they do not determine the mass of a payload on {name!r}: {reason}"
         )
     deviation, half_width = np.where(is_determined, (deviation, half_width), np.inf)
-    is_empty = value[0] <= 0.0
-    if is_empty and value[0] + _MIN_NEGATIVE_INTERVALS * half_width[0] < 0.0:
+    if is_negative:
         raise ValueError(
             f"samples: the mass of a payload on {name!r} would be {value[0]:.3g} kg, "
             "which is not physical: "

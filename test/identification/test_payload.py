@@ -218,6 +218,12 @@ def test_a_mass_that_is_certainly_negative_is_an_error():
         identify_payload(*at_rest(-1.5), "tool0")
 
 
+def test_a_negative_mass_that_is_uncertain_is_not_an_empty_gripper():
+    """With large errors, efforts of nothing look like -1.5 kg: they do not show that it is 0."""
+    with pytest.raises(ValueError, match=r"would be -1\.\d+ kg \+- \d+(\.\d+)? kg, since"):
+        identify_payload(*at_rest(-1.5), "tool0", noise=np.full(6, 50.0))
+
+
 def test_intervals_contain_the_truth_although_errors_last():
     """Friction that the model lacks is no noise: it has the same sign for seconds."""
     inside = []

@@ -100,4 +100,6 @@ class PageClient(BaseNode):
                 text += "; center of mass at {}, {}, {} mm of {}".format(
                     *com, response.inertia.header.frame_id
                 )
+            if not response.applied:
+                text += f"; {response.message}"
         touch.end_weighing(text)
