@@ -10,6 +10,7 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "dyn_ros"
 ORDER = (
+    "files",
     "engine/machine_code",
     "engine/kernel",
     "engine/spatial",

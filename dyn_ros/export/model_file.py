@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +19,7 @@ from ..engine.kernel import packing
 from ..engine.kernel.types import Array
 from ..engine.model.inertia import Payload, link_frame, link_parameters
 from ..engine.model.model import Model
-from ..logs.write.atomic import write_whole_file
+from ..files.writing import write_whole_file
 
 MAGIC = int.from_bytes(b"dyn_ros\x01", "little")
 MAX_PAYLOADS = 8
@@ -104,13 +103,9 @@ def write_model(model: Model, path: str | os.PathLike[str]) -> None:
     OSError
         The file cannot be written.
     """
-    content, path = model_bytes(model), Path(path)
-    if path.exists() and not path.is_file():
-        path.write_bytes(content)  # such as a pipe
-    else:
-        # Programs that have mapped a former file keep it.
-        with write_whole_file(path.resolve()) as file:
-            file.write(content)
+    content = model_bytes(model)
+    with write_whole_file(path) as file:  # programs that have mapped a former file keep it
+        file.write(content)
 
 
 def model_bytes(model: Model) -> bytes:

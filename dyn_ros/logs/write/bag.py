@@ -21,7 +21,7 @@ from ... import __version__
 from ...cdr.definition import parse_definition
 from ...cdr.template import Template
 from ...engine.kernel.types import Array
-from .atomic import write_whole_file
+from ...files.writing import write_whole_file
 from .quantity_table import AXES, INERTIA, Table
 
 JOINT_STATE, ODOMETRY, CENTROIDAL, NUMBER = (

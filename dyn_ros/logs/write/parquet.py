@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import __version__
-from .atomic import write_whole_file
+from ...files.writing import write_whole_file
 from .quantity_table import Table
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...engine.kernel.types import Array
-from .atomic import write_whole_file
+from ...files.writing import write_whole_file
 from .curves import Curves, DecimatedCurve, RecordingSpan, read_curves
 
 SUFFIXES = ".png", ".html"

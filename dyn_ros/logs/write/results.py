@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from ...files.writing import write_whole_file
 from ...recordings.formats import SUFFIXES
-from .atomic import write_whole_file
 
 _MANIFEST, _REPORTS, _LOCK = "_manifest.json", "_parts.jsonl", "_lock"
 _RESULT_FILE = re.compile(r"part-\d{6,}\.\w+|metadata\.yaml|_manifest\.json|_parts\.jsonl")
