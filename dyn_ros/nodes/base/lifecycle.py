@@ -54,12 +54,17 @@ class Counts:
 
     def __init__(self) -> None:
         self.rejected_before = self.rejected = 0
+        self.messages_before = self.states_before = self.published_before = 0
+        self.messages = self.states = self.published = 0
         self.last_rejection = self.summary = ""
         self.reset()
 
     def reset(self) -> None:
-        """Restart all counts except rejections, which `rejected_before` accumulates."""
+        """Restart all counts, and add those whose sums are published to the earlier ones."""
         self.since = time.monotonic()
+        self.messages_before += self.messages
+        self.states_before += self.states
+        self.published_before += self.published
         self.messages = self.states = self.published = self.clipped = 0
         self.compute_time = self.max_compute_time = 0.0
         self.rejected_before += self.rejected

@@ -472,8 +472,10 @@ class RobotNode(BaseNode):
         age = float("inf")
         if robot and robot.collector.stamp > 0:
             age = (self.get_clock().now().nanoseconds - robot.collector.stamp) * 1e-9
+        topic = owner.joint_state_topic.name
         received = {
-            f"{owner.joint_state_topic.name} received [Hz]": f"{count.messages / seconds:.1f}"
+            f"{topic} received [Hz]": f"{count.messages / seconds:.1f}",
+            f"{topic} received": count.messages_before + count.messages,
         }
         self.report.publish(
             "; ".join(filter(None, faults)),
@@ -486,7 +488,9 @@ class RobotNode(BaseNode):
                 or ("compiled" if self._is_configured or not self.kernels else "not yet compiled"),
                 **(received if self.robot_owner is self else {}),
                 "states [Hz]": f"{count.states / seconds:.1f}",
+                "states": count.states_before + count.states,
                 "messages published [Hz]": f"{count.published / seconds:.1f}",
+                "messages published": count.published_before + count.published,
                 "computing": ", ".join(self.dispatch.subscribed_topics() if self.active else ()),
                 "payloads": ", ".join(robot.payloads) if robot else "",
                 "age of the state [s]": f"{age:.3f}",
