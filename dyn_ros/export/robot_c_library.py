@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .. import __version__
-from ..engine.kernel.names import join_names
+from ..engine.kernel.names import join_names, short_repr
 from ..engine.model.model import Model
 from .c_header import documentation_lines, wrap_prototype
 from .c_library import link_library, resolve_targets
@@ -88,7 +88,9 @@ def export_robot_library(
     """
     prefix = re.sub(r"\W", "_", model.name, flags=re.ASCII).lower() if name is None else name
     if not _IDENTIFIER.fullmatch(prefix) or prefix == "dyn_ros":
-        raise ValueError(f"name: expected an identifier of C, and not dyn_ros, got {prefix!r:.80}")
+        raise ValueError(
+            f"name: expected an identifier of C, and not dyn_ros, got {short_repr(prefix)}"
+        )
     if not model.nv:
         raise ValueError(f"model: {model.name} has no joints, on which its functions would depend")
     target_names = resolve_targets(targets)

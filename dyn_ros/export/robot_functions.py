@@ -18,7 +18,7 @@ from ..engine.call.robot_library import link_inertia_indices, parameter_indices,
 from ..engine.call.workspace import Workspace
 from ..engine.kernel import packing
 from ..engine.kernel.fields import FRAME, REFERENCE_FRAME, TERMS, Field, Option
-from ..engine.kernel.names import join_names
+from ..engine.kernel.names import join_names, short_repr
 from ..engine.kernel.types import Array
 from ..engine.model.frames import ReferenceFrame
 from ..engine.model.model import Model
@@ -275,13 +275,15 @@ def _parse_options(
             if value not in reference_frames:
                 raise ValueError(
                     f"options: reference_frame: expected {join_names(reference_frames)}, "
-                    f"got {value!r:.80}"
+                    f"got {short_repr(value)}"
                 )
             numbers[int(option)], value = int(reference_frames[str(value)]), str(value).lower()
         else:
             end = option_end(algorithm, option)
             if not str(value).isdecimal() or int(value) >= end:
-                raise ValueError(f"options: {name}: expected 0 to {end - 1}, got {value!r:.80}")
+                raise ValueError(
+                    f"options: {name}: expected 0 to {end - 1}, got {short_repr(value)}"
+                )
             numbers[int(option)] = int(value)
         suffix += "_" + re.sub(r"\W", "_", str(value), flags=re.ASCII)
     return numbers, suffix

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..engine.kernel.names import short_repr
 from ..engine.kernel.types import ArrayLike
 from .friction_terms import OPTIONAL_TERMS
 from .link_hulls import Shapes
@@ -81,17 +82,20 @@ class IdentifyOptions:
     def __post_init__(self) -> None:
         for name, value in (("regularization", self.regularization), ("huber", self.huber)):
             if value is not None and not 0.0 < value < np.inf:
-                raise ValueError(f"{name}: expected a positive number, got {value!r}")
+                raise ValueError(f"{name}: expected a positive number, got {short_repr(value)}")
         if not 0.0 < self.held_out < 0.9:
             raise ValueError(
-                f"held_out: expected a fraction between 0 and 0.9, got {self.held_out!r}"
+                f"held_out: expected a fraction between 0 and 0.9, got {short_repr(self.held_out)}"
             )
         if self.contact_dimension not in (3, 6):
-            raise ValueError(f"contact_dimension: expected 3 or 6, got {self.contact_dimension!r}")
+            raise ValueError(
+                f"contact_dimension: expected 3 or 6, got {short_repr(self.contact_dimension)}"
+            )
         terms = self.friction_terms
         if isinstance(terms, str) or not set(terms or ()) <= set(OPTIONAL_TERMS):
             raise ValueError(
-                f"friction_terms: expected some of {', '.join(OPTIONAL_TERMS)}, got {terms!r:.80}"
+                f"friction_terms: expected some of {', '.join(OPTIONAL_TERMS)}, got "
+                f"{short_repr(terms)}"
             )
 
     @property

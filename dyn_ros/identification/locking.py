@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.kernel.names import similar_names
+from ..engine.kernel.names import short_repr, similar_names
 from ..engine.kernel.types import Array
 from ..engine.kernel.validation import require_model
 from ..engine.model.coordinates import independent_joint_indices, single_coordinate_joints
@@ -68,7 +68,8 @@ def lock_joints(
     """
     if not isinstance(samples, Samples):
         raise TypeError(
-            f"samples: expected dyn_ros.Samples, got {type(samples).__name__}: {samples!r:.80}"
+            f"samples: expected dyn_ros.Samples, got {type(samples).__name__}: "
+            f"{short_repr(samples)}"
         )
     reason = "its mean"
     if joints is None:
@@ -197,7 +198,7 @@ def require_single_coordinate(model: Model, name: str) -> None:
     """Raise a ValueError if a joint does not have one coordinate of its own."""
     if name not in (available := single_coordinate_joints(model)):
         raise ValueError(
-            f"lock: no joint {name!r:.80} that moves by itself, with one coordinate; "
+            f"lock: no joint {short_repr(name)} that moves by itself, with one coordinate; "
             f"available: {', '.join(available)}"
         )
 

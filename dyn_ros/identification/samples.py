@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..engine.kernel.names import short_repr
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.kernel.validation import require_model
 from ..engine.model.model import Model
@@ -145,7 +146,7 @@ class Samples:
             if not isinstance(recording, Samples):
                 raise TypeError(
                     f"recordings: expected a sequence of dyn_ros.Samples, got "
-                    f"{type(recording).__name__}: {recording!r:.80}"
+                    f"{type(recording).__name__}: {short_repr(recording)}"
                 )
         if len(recordings) == 1:
             return recordings[0]
@@ -390,7 +391,7 @@ class Samples:
         if not isinstance(recording, Recording):
             raise TypeError(
                 "recording: expected a Recording, such as dyn_ros.logs.read(path, "
-                f"model), got {type(recording).__name__}: {recording!r:.80}"
+                f"model), got {type(recording).__name__}: {short_repr(recording)}"
             )
         for kind, names, expected_names in (
             ("positions", recording.position_names, model.position_names),

@@ -15,6 +15,7 @@ from scipy.linalg import null_space, qr
 
 from ..engine.algorithms import frame_placements, joint_friction, joint_torque_regressor, rnea
 from ..engine.call.data import Data
+from ..engine.kernel.names import short_repr
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.kernel.validation import finite_array
 from ..engine.model import Model
@@ -203,7 +204,7 @@ def _numbers_per_joint(name: str, value: ArrayLike, count: int) -> Array:
     """Return one number for each joint; raise a ValueError for another shape or NaN."""
     array = np.asarray(value, float)
     if array.shape not in ((), (count,)) or np.isnan(array).any():
-        raise ValueError(f"{name}: expected a number, or {count} numbers, got {value!r:.80}")
+        raise ValueError(f"{name}: expected a number, or {count} numbers, got {short_repr(value)}")
     return np.broadcast_to(array, (count,)).copy()
 
 
@@ -211,7 +212,7 @@ def _positive_per_joint(name: str, value: ArrayLike, count: int) -> Array:
     """Return one positive number for each joint; raise a ValueError for others."""
     array = _numbers_per_joint(name, value, count)
     if not (np.isfinite(array) & (array > 0.0)).all():
-        raise ValueError(f"{name}: expected finite numbers above 0, got {value!r:.80}")
+        raise ValueError(f"{name}: expected finite numbers above 0, got {short_repr(value)}")
     return array
 
 
@@ -268,7 +269,7 @@ class TrajectorySearch:
         if not isinstance(workspace, Mapping):
             raise TypeError(
                 "workspace: expected a dict of frames and boxes, such as {'tool': "
-                f"(low, high)}}, got {type(workspace).__name__}: {workspace!r:.80}"
+                f"(low, high)}}, got {type(workspace).__name__}: {short_repr(workspace)}"
             )
         self.boxes = [
             (frame_number(model, frame, "workspace"), _validate_box(frame, box))

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..engine.kernel.names import short_repr
 from ..engine.machine_code.workers import processor_count
 from ..engine.model.model import RootJoint
 from ..engine.model.moments import Moment
@@ -190,7 +191,9 @@ def _call_with_part(function: Callable[[Recording], Any], rate: float | None, pa
 def _require_sendable(function: Any, reduce: Any, scheduler: str | None) -> None:
     """Raise a ValueError if a function cannot be sent to other processes."""
     if not callable(function):
-        raise ValueError(f"function: expected a function of a Recording, got {function!r:.80}")
+        raise ValueError(
+            f"function: expected a function of a Recording, got {short_repr(function)}"
+        )
     if scheduler is not None:  # a cluster sends functions by their code
         return
     for name, value in (("function", function), ("reduce", reduce)):

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ..engine.algorithms import all_terms, rnea
 from ..engine.algorithms.dynamics.friction import add_compensated_gravity
 from ..engine.call.data import Data
+from ..engine.kernel.names import short_repr
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.composite_bodies import Body, join_bodies, move_reference_point
@@ -59,7 +60,9 @@ def select_joints(model: Model, joints: Sequence[str] = ()) -> tuple[list[int], 
                 if name in model.joint_names
                 else "is no joint of the robot"
             )
-            raise ValueError(f"joints: {name!r:.80} {what}; available: {', '.join(available)}")
+            raise ValueError(
+                f"joints: {short_repr(name)} {what}; available: {', '.join(available)}"
+            )
     if len(set(joints)) != len(joints):
         raise ValueError(f"joints: expected each name once, got {', '.join(joints)}")
     return joint_rows(model, joints or available)

@@ -15,6 +15,7 @@ from ..engine.algorithms.filters import disturbance_filter
 from ..engine.algorithms.filters.low_pass import LOW_PASS
 from ..engine.call.algorithm import load_function
 from ..engine.call.data import Data
+from ..engine.kernel.names import short_repr
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.kernel.validation import finite_number, positive_number, require_model
 from ..engine.model.model import Model
@@ -210,7 +211,7 @@ class LowPass:
             A negative dt, or another number of values than before.
         """
         if not dt >= 0.0:
-            raise ValueError(f"dt: expected at least 0 s, got {dt!r:.80}")
+            raise ValueError(f"dt: expected at least 0 s, got {short_repr(dt)}")
         sample = np.array(x, float)
         return self._filter_all(sample.reshape(1, -1), np.array([dt], float)).reshape(sample.shape)
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..engine.kernel.names import short_repr
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.kernel.validation import as_array, require_valid
 from ..engine.model import Model
@@ -118,7 +119,7 @@ def _valid_steps(dt: float | ArrayLike, count: int) -> Array:
     except ValueError:  # a ragged list
         array = np.asarray(None)
     if array.dtype.kind not in "fiu" or array.shape not in ((), (count,)):
-        raise ValueError(f"dt: expected a number or {count} of them, got {dt!r:.80}")
+        raise ValueError(f"dt: expected a number or {count} of them, got {short_repr(dt)}")
     wrong = np.flatnonzero(~((array > 0.0) & np.isfinite(array)))
     if wrong.size:
         where = f" in dt[{wrong[0]}]" if array.ndim else ""

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..engine.algorithms import joint_jacobians
 from ..engine.call.data import Data
+from ..engine.kernel.names import short_repr
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.kernel.validation import positive_number, require_model, valid_array
 from ..engine.model import Model
@@ -236,9 +237,9 @@ def _valid_thresholds(model: Model, threshold: ArrayLike) -> Array:
     try:
         limits = np.asarray(threshold)
     except ValueError:  # a ragged list
-        raise ValueError(f"{expected}, got {threshold!r:.80}") from None
+        raise ValueError(f"{expected}, got {short_repr(threshold)}") from None
     if limits.dtype.kind not in "fiu" or limits.shape not in ((), (model.nv,)):
-        raise ValueError(f"{expected}, got {threshold!r:.80}")
+        raise ValueError(f"{expected}, got {short_repr(threshold)}")
     limits = np.array(np.broadcast_to(limits, (model.nv,)), float)
     if not (limits > 0.0).all():  # or NaN
         k = int(np.argmin(limits > 0.0))

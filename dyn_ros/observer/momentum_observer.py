@@ -15,6 +15,7 @@ from ..engine.algorithms.filters import momentum_observer_step as algorithm
 from ..engine.algorithms.filters.losses import Losses
 from ..engine.call.algorithm import load_function
 from ..engine.call.data import Data
+from ..engine.kernel.names import short_repr
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.kernel.validation import finite_array, require_model
 from ..engine.model.model import Model
@@ -101,7 +102,9 @@ class MomentumObserver:
         disturbance_noise: float | ArrayLike | None = None,
     ) -> None:
         if not isinstance(method, str) or method not in METHODS:
-            raise ValueError(f"method: expected one of {', '.join(METHODS)}, got {method!r:.80}")
+            raise ValueError(
+                f"method: expected one of {', '.join(METHODS)}, got {short_repr(method)}"
+            )
         self._model, self._data = require_model(model), Data(model)
         self._method = method
         self._gain = algorithm.positive(model, "gain", gain)
@@ -195,7 +198,7 @@ class MomentumObserver:
         except (TypeError, ValueError):
             is_valid = False
         if not is_valid:
-            raise ValueError(f"dt: expected a finite number of more than 0 s, got {dt!r:.80}")
+            raise ValueError(f"dt: expected a finite number of more than 0 s, got {short_repr(dt)}")
         if not self._is_started:
             step[0] = 0.0
         tau = self._losses.removed(v, tau, dt)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, overload
 from ..call.algorithm import Algorithm, public
 from ..call.data import Data
 from ..kernel.fields import Field
-from ..kernel.names import join_names
+from ..kernel.names import join_names, short_repr
 from ..kernel.types import Array, ArrayLike, Scalar
 from ..kernel.vocabulary import *
 from ..model.model import Model
@@ -296,7 +296,7 @@ def _names(only: Any) -> tuple[str, ...]:
         if names and all(isinstance(name, str) for name in names):
             return names
     raise ValueError(
-        f"only: expected a sequence of names of terms, got {only!r:.80}; available: "
+        f"only: expected a sequence of names of terms, got {short_repr(only)}; available: "
         + join_names(Terms._fields)
     )
 

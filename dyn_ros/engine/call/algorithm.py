@@ -25,6 +25,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar, cast
 import numpy as np
 
 from ..kernel.fields import FIELDS, OPTIONS, Field, Option, Q, fields_among
+from ..kernel.names import short_repr
 from ..kernel.packing import report_small_pivot
 from ..kernel.validation import as_array, require_equal, require_valid
 from ..machine_code import library
@@ -431,7 +432,8 @@ def _require_distinct(name: str, what: str, items: Any, kind: type) -> tuple[Any
     """Return items as a tuple; TypeError or ValueError unless they are distinct, of a kind."""
     if isinstance(items, kind) or not all(isinstance(item, kind) for item in items):
         raise TypeError(
-            f"{name}: {what}: expected a tuple of {kind.__name__}, such as (A,), got {items!r:.80}"
+            f"{name}: {what}: expected a tuple of {kind.__name__}, such as (A,), got "
+            f"{short_repr(items)}"
         )
     if len(set(items)) < len(items):
         raise ValueError(f"{name}: {what}: expected distinct items, got {_join_names(items)}")

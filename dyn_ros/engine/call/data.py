@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..kernel.fields import FIELDS, Field, public_view
+from ..kernel.names import short_repr
 from ..kernel.types import Array
 from ..machine_code.declare import JIT
 from ..machine_code.extension import native
@@ -135,10 +136,10 @@ class Data(_Base):
         if not isinstance(model, Model):
             raise TypeError(
                 f"model: expected a dyn_ros.Model, got {type(model).__name__}: "
-                f"{model!r:.80}; create one with dyn_ros.Model.from_urdf_file(path)"
+                f"{short_repr(model)}; create one with dyn_ros.Model.from_urdf_file(path)"
             )
         if "model" in self.__dict__:
-            raise TypeError(f"{self!r:.80} is already initialized; create another Data")
+            raise TypeError(f"{short_repr(self)} is already initialized; create another Data")
         super().__init__()
         _declare_attributes()
         self.__dict__.update(

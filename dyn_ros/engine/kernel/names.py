@@ -1,12 +1,12 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Names in messages: lists of names, unknown and similar names, and names of arguments."""
+"""Names and values in messages: lists, unknown and similar names, and names of arguments."""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 _ARGUMENTS = (
@@ -33,9 +33,53 @@ def join_names(
     return (", ".join(map(write, names[:most])) or "none") + more
 
 
+def short_repr(value: object, width: int = 80) -> str:
+    """Return ``repr(value)``, cut to ``width`` characters, without formatting the others.
+
+    Lists may be long, deep, or contain themselves. Integers that are too long for decimal digits
+    are hexadecimal.
+    """
+    text = ""
+    for piece in _repr_pieces(value, width):
+        text += piece
+        if len(text) > width:
+            return shorten(text, width)
+    return text
+
+
+def shorten(text: str, width: int = 200) -> str:
+    """Return a text of at most ``width`` characters, with "..." in place of what is cut."""
+    return text if len(text) <= width else text[: width - 3] + "..."
+
+
+def _repr_pieces(value: object, width: int) -> Iterator[str]:
+    """Yield the representation of a value in pieces; ends of long strings are left out."""
+    method = type(value).__repr__
+    if isinstance(value, (list, tuple)) and method in (list.__repr__, tuple.__repr__):
+        yield "[" if method is list.__repr__ else "("
+        for k, item in enumerate(value):
+            yield ", " if k else ""
+            yield from _repr_pieces(item, width)
+        yield "]" if method is list.__repr__ else ",)" if len(value) == 1 else ")"
+    elif isinstance(value, dict) and method is dict.__repr__:
+        yield "{"
+        for k, (key, item) in enumerate(value.items()):
+            yield ", " if k else ""
+            yield from _repr_pieces(key, width)
+            yield ": "
+            yield from _repr_pieces(item, width)
+        yield "}"
+    elif isinstance(value, (str, bytes)):
+        yield repr(value[: width + 1])
+    elif isinstance(value, int) and value.bit_length() > 4 * width:
+        yield hex(value)
+    else:
+        yield repr(value)
+
+
 def unknown_name(what: str, name: object, names: Iterable[str], most: int | None = None) -> str:
     """Say that nothing has this name, and list the names that exist."""
-    return f"no {what} named {name!r:.80}; available: {join_names(names, most)}"
+    return f"no {what} named {short_repr(name)}; available: {join_names(names, most)}"
 
 
 def similar_names(name: str, names: Iterable[str], most: int = 2, least: float = 0.6) -> list[str]:

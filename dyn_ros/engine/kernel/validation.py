@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..machine_code.declare import JIT
 from .fields import MAX_CONSTRAINTS, Axis
 from .lie import UNIT_TOLERANCE
-from .names import join_names
+from .names import join_names, short_repr
 from .types import Array
 
 _FLOAT64 = np.dtype(np.float64)  # compiled code compares identities; unpickled ones differ
@@ -55,13 +55,15 @@ def require_bool(name: str, value: Any) -> bool:
             return bool(value)
     except (TypeError, ValueError):
         pass
-    raise TypeError(f"{name}: expected True or False, got {value!r:.80}")
+    raise TypeError(f"{name}: expected True or False, got {short_repr(value)}")
 
 
 def require_choice(name: str, value: object, choices: tuple[Any, ...]) -> None:
     """Raise a ValueError if a value is not among the choices."""
     if value not in choices:
-        raise ValueError(f"{name} is {value!r}; expected one of {join_names(choices, write=repr)}")
+        raise ValueError(
+            f"{name} is {short_repr(value)}; expected one of {join_names(choices, write=repr)}"
+        )
 
 
 # --- arrays of one shape
@@ -74,12 +76,12 @@ def finite_array(name: str, value: Any, shape: tuple[int, ...]) -> Array:
     try:
         array = np.asarray(value)
     except ValueError:  # a ragged list
-        raise ValueError(f"{expected}, got {value!r:.80}") from None
+        raise ValueError(f"{expected}, got {short_repr(value)}") from None
     is_real = array.dtype.kind in "fiub"  # a string is not a number
     if is_real and array.shape != shape:
-        raise ValueError(f"{expected}, got shape {array.shape}: {value!r:.80}")
+        raise ValueError(f"{expected}, got shape {array.shape}: {short_repr(value)}")
     if not is_real or _is_masked(value) or not np.isfinite(array).all():
-        raise ValueError(f"{expected}, got {value!r:.80}")
+        raise ValueError(f"{expected}, got {short_repr(value)}")
     return array.astype(np.float64)
 
 
@@ -140,7 +142,7 @@ def require_model(model: Any) -> Any:
     """Return the model; raise a TypeError if it is not one."""
     if not hasattr(model, "_frame_selectors"):
         raise TypeError(
-            f"model: expected a dyn_ros.Model, got {type(model).__name__}: {model!r:.80}"
+            f"model: expected a dyn_ros.Model, got {type(model).__name__}: {short_repr(model)}"
         )
     return model
 
@@ -165,7 +167,7 @@ def as_array(model: Any, name: str, axes: tuple[Axis, ...], value: Any) -> tuple
     array = _real_array(value, _expected_shape, name, shape)
     if _is_masked(value):
         raise ValueError(
-            f"{_expected_shape(name, shape)}, got masked numbers, {value!r:.80}; fill them"
+            f"{_expected_shape(name, shape)}, got masked numbers, {short_repr(value)}; fill them"
         )
     batched = array.ndim == len(shape) + 1
     actual: tuple[Any, ...] = array.shape[batched:]
@@ -238,7 +240,7 @@ def _real_array(value: Any, expected: Callable[..., str], *words: object) -> NDA
         raise ValueError(f"{expected(*words)}, got a {type(value).__name__}: {error}") from None
     if array.dtype.kind not in "fiub":
         raise ValueError(
-            f"{expected(*words)} of real numbers, got dtype {array.dtype}: {value!r:.80}"
+            f"{expected(*words)} of real numbers, got dtype {array.dtype}: {short_repr(value)}"
         )
     return array
 

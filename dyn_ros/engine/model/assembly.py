@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..kernel.lie import unit_vector
-from ..kernel.names import join_names
+from ..kernel.names import join_names, short_repr
 from ..kernel.types import Array, ArrayLike
 from ..kernel.validation import finite_array, require_model
 from ..spatial.inertia import Inertia
@@ -54,7 +54,7 @@ def homogeneous(placement: SE3 | ArrayLike | None) -> Array:
 def _checked_name(argument: str, value: object) -> str:
     """Return a name; raise a ValueError if it is not a string, or empty."""
     if not isinstance(value, str) or not value:
-        raise ValueError(f"{argument}: expected a non-empty string, got {value!r:.80}")
+        raise ValueError(f"{argument}: expected a non-empty string, got {short_repr(value)}")
     return value
 
 
@@ -78,7 +78,7 @@ class Connection:
     def check(self, appendage: PhysicalConstants) -> None:
         """Raise a ValueError if an argument does not fit the kind of joint."""
         if not isinstance(self.prefix, str):
-            raise ValueError(f"prefix: expected a string, got {self.prefix!r:.80}")
+            raise ValueError(f"prefix: expected a string, got {short_repr(self.prefix)}")
         if self.name is not None:
             _checked_name("name", self.name)
         if self.joint is not None:
@@ -94,7 +94,7 @@ class Connection:
             if value is not None and self.joint not in kinds:
                 raise ValueError(
                     f"{argument}: expected None for joint={self.joint!r}, got "
-                    f"{value!r:.80}; only {join_names(kinds)} joints have one"
+                    f"{short_repr(value)}; only {join_names(kinds)} joints have one"
                 )
 
     def _check_kind(self, appendage: PhysicalConstants) -> None:
@@ -102,7 +102,7 @@ class Connection:
         if self.joint not in KINDS:
             raise ValueError(
                 f"joint: expected None or one of {join_names(KINDS, write=repr)}, got "
-                f"{self.joint!r:.80}"
+                f"{short_repr(self.joint)}"
             )
         if _has_root_joint(appendage.tree):
             raise ValueError(
@@ -172,7 +172,9 @@ class Connection:
         if value is None:
             return np.inf
         if not _checked_number(argument, value) >= 0.0:
-            raise ValueError(f"{argument}: expected 0 or more, got {value!r}; None is unlimited")
+            raise ValueError(
+                f"{argument}: expected 0 or more, got {short_repr(value)}; None is unlimited"
+            )
         return float(value)
 
 
@@ -183,7 +185,9 @@ def _checked_number(argument: str, value: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         number = np.nan
     if np.isnan(number) or isinstance(value, str):
-        raise ValueError(f"{argument}: expected a number, which can be infinite, got {value!r:.80}")
+        raise ValueError(
+            f"{argument}: expected a number, which can be infinite, got {short_repr(value)}"
+        )
     return number
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..kernel import algebra as al
 from ..kernel import lie
+from ..kernel.names import short_repr
 from ..kernel.types import Array, ArrayLike, Scalar
 from ..kernel.validation import (
     as_array,
@@ -390,13 +391,13 @@ class ConfigurationSpace(Structure):
         try:
             fraction = np.asarray(u, dtype=np.float64)
         except (TypeError, ValueError, OverflowError):
-            raise ValueError(f"{expected}, got {u!r:.80}") from None
+            raise ValueError(f"{expected}, got {short_repr(u)}") from None
         if (
             fraction.ndim > 1
             or not np.isfinite(fraction).all()
             or (fraction.ndim == 1 and step.ndim == 2 and len(fraction) != len(step))
         ):
-            raise ValueError(f"{expected}, got shape {fraction.shape}: {fraction!r:.80}")
+            raise ValueError(f"{expected}, got shape {fraction.shape}: {short_repr(fraction)}")
         return self.integrate(q0, fraction[..., None] * step)
 
     def random_configuration(self, rng: np.random.Generator | None = None) -> Array:
@@ -409,7 +410,8 @@ class ConfigurationSpace(Structure):
         rng = np.random.default_rng() if rng is None else rng
         if not hasattr(rng, "standard_normal"):
             raise TypeError(
-                f"rng: expected a numpy.random.Generator, got {type(rng).__name__}: {rng!r:.80}"
+                f"rng: expected a numpy.random.Generator, got {type(rng).__name__}: "
+                f"{short_repr(rng)}"
             )
         lower, upper = self.lower.copy(), self.upper.copy()
         for joint, start, nq in zip(self.tree.joints, self.idx_q, self.nqs):

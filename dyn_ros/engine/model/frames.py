@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..kernel.fields import REFERENCE_FRAME
-from ..kernel.names import join_names, unknown_name
+from ..kernel.names import join_names, short_repr, unknown_name
 from ..kernel.validation import require_model
 
 
@@ -96,13 +96,13 @@ def _selection_error(
         return ValueError(
             f"reference_frame: expected dyn_ros.ReferenceFrame or its number ("
             f"{', '.join(f'{member.name} {member.value}' for member in ReferenceFrame)}), "
-            f"got {reference_frame!r:.80}"
+            f"got {short_repr(reference_frame)}"
         )
     if not names:
-        return ValueError(f"{element_kind}: the robot has none, got {name!r:.80}")
+        return ValueError(f"{element_kind}: the robot has none, got {short_repr(name)}")
     if isinstance(name, str):
         return ValueError(unknown_name(element_kind, name, names))
     return ValueError(
         f"{argument}: expected a name or an index from 0 to {len(names) - 1}, "
-        f"got {name!r:.80}; available: {join_names(names)}"
+        f"got {short_repr(name)}; available: {join_names(names)}"
     )

@@ -9,6 +9,8 @@ import decimal
 import re
 from typing import TypeAlias
 
+from ..kernel.names import short_repr
+
 Moment: TypeAlias = "float | str | datetime.datetime"
 """Seconds since the epoch, an ISO date, or ``"+S"``, S seconds after the start of a recording."""
 
@@ -38,7 +40,7 @@ def to_nanoseconds(value: Moment, start: int, name: str = "time") -> int:
     if nanoseconds is None:
         raise ValueError(
             f"{name}: expected seconds since the epoch, a date in ISO format such as "
-            f"2025-03-01T12:00, or +S, seconds after the start; got {value!r:.80}"
+            f"2025-03-01T12:00, or +S, seconds after the start; got {short_repr(value)}"
         )
     return nanoseconds
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kernel import packing
-from ..kernel.names import unknown_name
+from ..kernel.names import short_repr, unknown_name
 from ..kernel.types import Array, ArrayLike
 from ..kernel.validation import describe_coordinate, finite_array, finite_number, require_entries
 from ..spatial.inertia import Inertia
@@ -83,7 +83,9 @@ class PhysicalConstants(Structure):
     @drives.setter
     def drives(self, value: Drives) -> None:
         if not isinstance(value, Drives):
-            raise TypeError(f"drives: expected Drives, got {type(value).__name__}: {value!r:.80}")
+            raise TypeError(
+                f"drives: expected Drives, got {type(value).__name__}: {short_repr(value)}"
+            )
         if len(value.gain) != self.nv:
             raise ValueError(f"drives: expected nv = {self.nv}, got {len(value.gain)}")
         self._drives = value
@@ -195,7 +197,7 @@ class PhysicalConstants(Structure):
             payloads do not change.
         """
         if not isinstance(name, str) or not name:
-            raise ValueError(f"name: expected a non-empty string, got {name!r:.80}")
+            raise ValueError(f"name: expected a non-empty string, got {short_repr(name)}")
         payload = self._new_payload(frame, mass, com, inertia)
         previous_payload = self._payloads.get(name, payload)
         self._payloads[name] = payload

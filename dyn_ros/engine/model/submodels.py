@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ..kernel import lie
-from ..kernel.names import join_names
+from ..kernel.names import join_names, short_repr
 from ..kernel.types import Array, ArrayLike
 from ..kernel.validation import finite_array
 from ..spatial.inertia import Inertia
@@ -107,7 +107,7 @@ def _locked_motions(
     if not isinstance(lock, Mapping):
         raise TypeError(
             f"lock: expected a dict from names of joints to positions, got "
-            f"{type(lock).__name__}: {lock!r:.80}"
+            f"{type(lock).__name__}: {short_repr(lock)}"
         )
     positions = {}
     for name, position in lock.items():
@@ -126,7 +126,7 @@ def _lockable_joint(model: PhysicalConstants, name: str) -> int:
     independent = join_names(independent_joint_indices(model))
     if name not in model.joint_names:
         reason = "is fixed already" if name in fixed else "is unknown"
-        raise ValueError(f"lock: joint {name!r:.80} {reason}; available: {independent}")
+        raise ValueError(f"lock: joint {short_repr(name)} {reason}; available: {independent}")
     index = model.joint_names.index(name)
     mimic = model.tree.joints[index].mimic
     if mimic:
@@ -144,7 +144,7 @@ def _checked_position(joint: Joint, nq: int, value: float | ArrayLike) -> Array:
     x = finite_array(label, value, () if nq == 1 else (nq,)).reshape(nq)
     limit = MAX_URDF_NUMBER if joint.kind in ("prismatic", "floating") else MAX_ANGLE
     if np.abs(x).max() > limit:
-        raise ValueError(f"{label}: expected at most {limit:g}, got {value!r:.80}")
+        raise ValueError(f"{label}: expected at most {limit:g}, got {short_repr(value)}")
     rotation = x[-4:]
     if (
         joint.kind in ("floating", "spherical")

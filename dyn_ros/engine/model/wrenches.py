@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from ..kernel.names import short_repr
 from ..kernel.types import Array, ArrayLike
 from ..kernel.validation import finite_array, valid_array
 from .configuration import joint_motion, position
@@ -28,7 +29,7 @@ def external_forces(
     if not isinstance(wrenches, Mapping):
         raise TypeError(
             f"wrenches: expected a dict of wrenches by frame, got "
-            f"{type(wrenches).__name__}: {wrenches!r:.80}"
+            f"{type(wrenches).__name__}: {short_repr(wrenches)}"
         )
     placements, batch = None, ()
     if q is not None:
@@ -95,7 +96,7 @@ def _reference_frame(model: Structure, axes: str | ReferenceFrame | None) -> Ref
     except ValueError:
         raise ValueError(
             'axes: expected the name of a frame, "world" or a '
-            f"dyn_ros.ReferenceFrame, got {axes!r:.80}"
+            f"dyn_ros.ReferenceFrame, got {short_repr(axes)}"
         ) from None
 
 
@@ -114,7 +115,7 @@ def _axes_and_point(
     if placements is None:
         raise ValueError(
             f"q: expected the configuration, since it determines the orientation of "
-            f"axes={axes!r:.80} in frame {frame.name!r}; got None"
+            f"axes={short_repr(axes)} in frame {frame.name!r}; got None"
         )
     X = placements[frame.parent]
     to_joint = np.swapaxes(X[..., :3, :3], -1, -2)

@@ -12,7 +12,7 @@ from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValu
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
-from ...engine.kernel.names import name_arguments
+from ...engine.kernel.names import name_arguments, short_repr
 from ...states.joint_states import STALENESS
 
 _PARAMETERS = {"lock": "locked_joints", "reduced": "locked_joints"}
@@ -81,20 +81,22 @@ class Spec:
         if self.choices and value not in self.choices:
             return (
                 f"{self.name}: expected one of {', '.join(map(str, self.choices))}, but got "
-                f"{value!r}"
+                f"{short_repr(value)}"
             )
         if self.size and len(value) != self.size:
             return f"{self.name}: expected {self.size} numbers, but got {len(value)}"
         numbers = value if isinstance(value, (list, tuple)) else [value]
         if not all(isfinite(x) for x in numbers if isinstance(x, float)):
-            return f"{self.name}: expected finite numbers, but got {value}"
+            return f"{self.name}: expected finite numbers, but got {short_repr(value)}"
         if (
             self._is_array
             and self.limits
             and not all(self.limits[0] <= x <= self.limits[1] for x in numbers)
         ):
-            return "{}: expected numbers from {:g} to {:g}, but got {}".format(
-                self.name, *self.limits, value
+            lower, upper = self.limits
+            return (
+                f"{self.name}: expected numbers from {lower:g} to {upper:g}, but got "
+                f"{short_repr(value)}"
             )
         return ""
 

@@ -17,7 +17,7 @@ from dyn_ros import Data, Model
 from dyn_ros.drives.efforts import effort_conflicts
 from dyn_ros.drives.file import missing_gains
 from dyn_ros.engine.algorithms.dynamics.friction import add_compensated_gravity
-from dyn_ros.engine.kernel.names import join_names, unknown_name
+from dyn_ros.engine.kernel.names import join_names, short_repr, unknown_name
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.composite_bodies import Body
 from dyn_ros.engine.model.coordinates import independent_joint_indices
@@ -332,7 +332,7 @@ class RobotContext:
                 f"{join_names(self.names)}, but got {len(armature)}",
             )
         if min(armature) < 0.0:
-            raise SettingError("armature", f"expected numbers >= 0, but got {armature}")
+            raise SettingError("armature", f"expected numbers >= 0, but got {short_repr(armature)}")
         values = np.zeros(self.model.nv)
         values[self.rows] = armature
         self.model.armature = values

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...call.data import Data
-from ...kernel.names import join_names
+from ...kernel.names import join_names, short_repr
 from ...kernel.types import Array, ArrayLike, Scalar
 from ...kernel.validation import as_array, finite_number, require_model
 from ...kernel.vocabulary import *
@@ -155,7 +155,7 @@ def _find_choice(name: str, value: object, choices: dict[str, Any]) -> Any:
         return choices[value]  # type: ignore[index]
     except (KeyError, TypeError):
         raise ValueError(
-            f"{name}: expected {join_names(choices, write=repr)}, got {value!r:.80}"
+            f"{name}: expected {join_names(choices, write=repr)}, got {short_repr(value)}"
         ) from None
 
 

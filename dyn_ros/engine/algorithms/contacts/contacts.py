@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from ...call.algorithm import public
-from ...kernel.names import unknown_name
+from ...kernel.names import short_repr, unknown_name
 from ...kernel.types import Array, ArrayLike
 from ...kernel.validation import finite_number
 from ...model.frames import ReferenceFrame
@@ -117,15 +117,16 @@ class Contact:
             or not isinstance(dimension, (int, np.integer))
             or dimension not in (3, 6)
         ):
-            raise ValueError(f"dimension: expected 6 or 3, got {dimension!r:.80}")
+            raise ValueError(f"dimension: expected 6 or 3, got {short_repr(dimension)}")
         if not isinstance(reference_frame, (int, np.integer)) or reference_frame not in range(3):
             raise ValueError(
-                f"reference_frame: expected dyn_ros.ReferenceFrame, got {reference_frame!r:.80}"
+                "reference_frame: expected dyn_ros.ReferenceFrame, got "
+                f"{short_repr(reference_frame)}"
             )
         if name is None and isinstance(frame, str):
             name = frame
         if name is not None and (not isinstance(name, str) or not name):
-            raise ValueError(f"name: expected a name, got {name!r:.80}")
+            raise ValueError(f"name: expected a name, got {short_repr(name)}")
         if hasattr(self, "frame"):
             raise TypeError(f"{self!r} is already initialized; create another Contact")
         values = {
@@ -164,7 +165,9 @@ class Contact:
 def _require_frame(name: str, value: object) -> None:
     """Raise a ValueError if an argument is neither a name nor an index."""
     if isinstance(value, bool) or not isinstance(value, (str, int, np.integer)):
-        raise ValueError(f"{name}: expected the name or the index of a frame, got {value!r:.80}")
+        raise ValueError(
+            f"{name}: expected the name or the index of a frame, got {short_repr(value)}"
+        )
 
 
 def _as_placement(name: str, value: ArrayLike | SE3 | None) -> SE3:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...call.data import Data
+from ...kernel.names import short_repr
 from ...kernel.types import Array
 from ...kernel.validation import finite_number, require_model
 from ...kernel.vocabulary import *
@@ -139,7 +140,7 @@ def require_contacts(contacts: Iterable[object]) -> None:
         if not isinstance(contact, Contact):
             raise TypeError(
                 f"contacts: expected a sequence of dyn_ros.Contact, got "
-                f"{type(contact).__name__}: {contact!r:.80}"
+                f"{type(contact).__name__}: {short_repr(contact)}"
             )
 
 
@@ -178,7 +179,7 @@ def _validate_settings(
     ):
         raise ValueError(
             f"max_iterations: expected a whole number from 1 to {iteration_limit}, "
-            f"got {max_iterations!r:.80}"
+            f"got {short_repr(max_iterations)}"
         )
     return ContactSettings(damping, residual, int(max_iterations), restitution)
 
@@ -260,7 +261,7 @@ def _frame_index(model: Model, contact: Contact, attribute: str) -> int:
         if attribute == "frame" and contact.name in (None, contact.frame):
             raise
         raise ValueError(
-            f"{attribute} of contact {contact.name or contact.frame!r:.80}: {error}"
+            f"{attribute} of contact {short_repr(contact.name or contact.frame)}: {error}"
         ) from None
 
 

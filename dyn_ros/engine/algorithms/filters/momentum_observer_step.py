@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from ...call.algorithm import algorithm, public
 from ...call.data import Data
+from ...kernel.names import short_repr
 from ...kernel.types import Array, ArrayLike
 from ...kernel.validation import one_each, require_bool, require_model
 from ...kernel.vocabulary import *
@@ -413,6 +414,6 @@ def _step_lengths(dt: float | ArrayLike) -> Array:
         array = np.array(None)
     if array.dtype.kind not in "fiub" or array.ndim > 1 or not (array >= 0.0).all():
         raise ValueError(
-            f"dt: expected a number of at least 0, or one for each state, got {dt!r:.80}"
+            f"dt: expected a number of at least 0, or one for each state, got {short_repr(dt)}"
         )
     return array.astype(float).reshape(*array.shape, 1)

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...kernel.lie import unit_vector
-from ...kernel.names import join_names
+from ...kernel.names import join_names, short_repr
 from ...kernel.types import Array
 from .text import XACRO_REMEDY, IncompleteElement, UrdfError, local_name, namespace
 from .tree import MAX_MIMIC_RATIO, MAX_URDF_NUMBER, SUPPORTED
@@ -145,7 +145,8 @@ def to_element(record: Any, tag: str = "robot", inside: str = "") -> ElementTree
     expected = object if tag in _SINGLE_VALUES else record_types()[tag]
     if not isinstance(record, expected):
         raise UrdfError(
-            f"<{tag}>{inside} is {record!r:.80}; expected a urdf_parser_py.urdf.{expected.__name__}"
+            f"<{tag}>{inside} is {short_repr(record)}; expected a "
+            f"urdf_parser_py.urdf.{expected.__name__}"
         )
     for attribute in _ATTRIBUTES[tag]:
         value = record if tag in _SINGLE_VALUES else getattr(record, attribute, None)
