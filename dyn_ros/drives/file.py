@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.kernel.names import join_names, similar_names
+from ..engine.kernel.names import join_names, short_repr, similar_names
 from ..engine.kernel.types import Array
 from ..engine.model import Drives, Model
 from ..engine.model.drives import MAX_MEASUREMENT
+from ..files.yaml_text import read_yaml
 
 _MODEL_PROPERTIES = {"armature": 0.0, "damping": 0.0, "friction": 0.0}
 _DRIVE_PROPERTIES = {
@@ -90,7 +91,7 @@ def load_drives(model: Model, path: str | PathLike[str]) -> None:
     """
     place = Path(path)
     try:
-        content = _parse_yaml(place.read_text(encoding="utf-8"))
+        content = _read_content(place)
         model_arrays, values = _read_properties(model, content)
         drives = _make_drives(model, values)
         _add_motor_armature(model, model_arrays, drives, content["joints"])
@@ -102,8 +103,6 @@ def load_drives(model: Model, path: str | PathLike[str]) -> None:
             for name, array in previous_arrays.items():
                 setattr(model, name, array)
             raise
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{place}: expected YAML in UTF-8: {error}") from None
     except ValueError as error:
         raise ValueError(f"{place}: {error}") from None
     model.drives = drives
@@ -114,7 +113,7 @@ def missing_gains(path: str | PathLike[str], joints: Iterable[str]) -> dict[str,
 
     ``load_drives`` has read the file before.
     """
-    content = _parse_yaml(Path(path).read_text(encoding="utf-8"))["joints"]
+    content = _read_content(Path(path))["joints"]
     units = {
         name: content[name]["unit"]
         for name in joints
@@ -231,35 +230,15 @@ def _round_number(number: float) -> float:
     return float(f"{number:.{_WRITTEN_DIGITS}g}")
 
 
-def _parse_yaml(text: str) -> Mapping[str, Any]:
+def _read_content(path: Path) -> Mapping[str, Any]:
     """Return the content of a drives file; raise a ValueError for other keys."""
-    import yaml
-
-    try:
-        _require_unique_keys(yaml.compose(text, yaml.SafeLoader))
-        content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ValueError(f"not valid YAML: {error!s:.300}") from None
+    content = read_yaml(path)
     if content and isinstance(content, dict):
         _require_available("key", content, ("joints", "motors"))
         content.setdefault("joints", {})
     if not content or not isinstance(content, dict) or not isinstance(content["joints"], dict):
         raise ValueError("expected 'joints:', a mapping from names of joints to properties")
     return content
-
-
-def _require_unique_keys(node: Any, depth: int = 2) -> None:
-    """Raise a ValueError if a key is repeated; YAML would use the last one."""
-    pairs = node.value if getattr(node, "id", "") == "mapping" else []
-    keys = [key.value for key, _ in pairs]
-    for key, value in pairs:
-        if keys.count(key.value) > 1:
-            raise ValueError(
-                f"{key.value!r:.80} is there {keys.count(key.value)} times, in line "
-                f"{key.start_mark.line + 1}; remove all but one"
-            )
-        if depth:
-            _require_unique_keys(value, depth - 1)
 
 
 def _require_available(
@@ -272,7 +251,8 @@ def _require_available(
             suggestions = similar_names(str(name), available, 1)
             hint = f"; did you mean {suggestions[0]!r}?" if suggestions else ""
             raise ValueError(
-                f"{where}no {kind} {str(name)!r:.80}{hint}; available: {join_names(available)}"
+                f"{where}no {kind} {short_repr(str(name))}{hint}; available: "
+                f"{join_names(available)}"
             )
 
 
@@ -290,12 +270,12 @@ def _read_properties(
     for name, joint in content["joints"].items():
         k, where = model.velocity_names.index(name), f"joint {name!r}: "
         if not isinstance(joint, dict | None):
-            raise ValueError(f"{where}expected a mapping of properties, got {joint!r:.80}")
+            raise ValueError(f"{where}expected a mapping of properties, got {short_repr(joint)}")
         joint = joint or {}
         _require_available("property", joint, _PROPERTIES, where)
         unit[k] = joint.get("unit", unit[k])
         if not isinstance(unit[k], str):
-            raise ValueError(f"{where}unit: expected a text, such as A, got {unit[k]!r:.80}")
+            raise ValueError(f"{where}unit: expected a text, such as A, got {short_repr(unit[k])}")
         if "gain" in joint or "gear_ratio" in joint:
             ratio = _parse_number(where, "gear_ratio", joint.get("gear_ratio", 1.0))
             if not 0.0 < abs(ratio) < np.inf:
@@ -308,18 +288,24 @@ def _read_properties(
                 values[name][k] = _parse_flag(where, key, joint[key])
         if "side" in joint:
             if joint["side"] not in _SIDES:
-                raise ValueError(f"{where}side: expected motor or link, got {joint['side']!r:.80}")
+                raise ValueError(
+                    f"{where}side: expected motor or link, got {short_repr(joint['side'])}"
+                )
             values["is_link_side"][k] = joint["side"] == "link"
             for key in _ROTOR_PROPERTIES if joint["side"] == "link" else ():
                 if joint.get(key):
                     raise ValueError(
                         f"{where}{key}: expected none with side: link, where rotors "
-                        f"do not act, got {joint[key]!r:.80}; remove one of them"
+                        f"do not act, got {short_repr(joint[key])}; remove one of them"
                     )
         for arrays, names in ((model_arrays, _MODEL_PROPERTIES), (values, _DRIVE_PROPERTIES)):
             for key in names:
                 if key in joint:
                     arrays[key][k] = _parse_number(where, key, joint[key])
+                    if arrays is model_arrays and not np.isfinite(arrays[key][k]):
+                        raise ValueError(
+                            f"{where}{key}: expected a finite number, got {arrays[key][k]:g}"
+                        )
         if "armature" in joint and model_arrays["armature"][k] < 0.0:
             raise ValueError(
                 f"{where}armature: expected 0 or more, got {model_arrays['armature'][k]:g}"
@@ -332,22 +318,18 @@ def _read_properties(
 
 def _parse_number(where: str, key: str, value: Any) -> float:
     """Return a number; raise a ValueError for other values, and for numbers that are too large."""
-    try:
-        number = float(value)  # in YAML 1.1, 1e-3 is a string
-    except (OverflowError, TypeError, ValueError):
-        number = MAX_MEASUREMENT
-    if isinstance(value, bool) or MAX_MEASUREMENT <= abs(number) < np.inf:
+    if not _is_number(value) or MAX_MEASUREMENT <= abs(value) < np.inf:
         raise ValueError(
-            f"{where}{key}: expected a number, got {value!r:.80}; the largest is "
-            f"{MAX_MEASUREMENT:g}"
+            f"{where}{key}: expected a number, without quotes, got {short_repr(value)}; "
+            f"the largest is {MAX_MEASUREMENT:g}"
         )
-    return number
+    return float(value)
 
 
 def _parse_flag(where: str, key: str, value: Any) -> bool:
     """Return a Boolean; raise a ValueError for other values."""
     if not isinstance(value, bool):
-        raise ValueError(f"{where}{key}: expected true or false, got {value!r:.80}")
+        raise ValueError(f"{where}{key}: expected true or false, got {short_repr(value)}")
     return value
 
 
@@ -359,19 +341,32 @@ def _parse_coupling(model: Model, motors: Any) -> Array:
         raise ValueError("motors: expected 'joints', a list of names, and 'matrix', a list of rows")
     names = motors["joints"]
     if not isinstance(names, list) or not 0 < len(names) == len(set(map(str, names))):
-        raise ValueError(f"motors: joints: expected a list of different names, got {names!r:.80}")
+        raise ValueError(
+            f"motors: joints: expected a list of different names, got {short_repr(names)}"
+        )
     _require_available("joint", names, model.velocity_names, "motors: ")
     rows = [model.velocity_names.index(name) for name in names]
-    try:
-        matrix = np.array(motors["matrix"], float)
-    except (TypeError, ValueError):
-        matrix = np.empty(0)
-    if matrix.shape != (len(rows), len(rows)) or not np.isfinite(matrix).all():
+    matrix = motors["matrix"]
+    if not _is_square_matrix(matrix, len(rows)):
         raise ValueError(
-            f"motors: matrix: expected {len(rows)} rows of {len(rows)} numbers that "
-            "are finite, a row for each of the joints, got "
-            f"{motors['matrix']!r:.80}"
+            f"motors: matrix: expected {len(rows)} rows of {len(rows)} numbers that are finite, "
+            f"without quotes, a row for each of the joints, got {short_repr(matrix)}"
         )
     coupling = np.eye(model.nv)
     coupling[np.ix_(rows, rows)] = matrix
     return coupling
+
+
+def _is_square_matrix(matrix: Any, size: int) -> bool:
+    """Return True for a list of rows, (size, size), of numbers that are not too large."""
+    return (
+        isinstance(matrix, list)
+        and len(matrix) == size
+        and all(isinstance(row, list) and len(row) == size for row in matrix)
+        and all(_is_number(x) and abs(x) < MAX_MEASUREMENT for row in matrix for x in row)
+    )
+
+
+def _is_number(value: Any) -> bool:
+    """Return True for an integer or a float, but not for a Boolean."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

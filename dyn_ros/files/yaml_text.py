@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from collections import Counter
 from os import PathLike
 from typing import Any
@@ -15,7 +17,12 @@ MAX_DEPTH = 30  # mappings and lists inside each other
 # Keys and values, those of an alias counted wherever it stands. libyaml reads them in 0.3 s; the
 # properties of 100 joints are fewer than 3000.
 MAX_NODES = 20_000
+LENGTH_PER_NODE = 100  # characters; longer texts, which aliases may repeat, count as several values
 MAX_NUMBER_LENGTH = 100  # characters; longer integers take a time that grows with the square
+
+# Floats of YAML 1.2, such as 1e-3, which YAML 1.1 reads as strings.
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)[eE][-+]?[0-9]+\Z")
+_TAG_DIRECTIVE = re.compile("^%TAG|[\n\r\x85\u2028\u2029]%TAG")
 
 
 def read_yaml(path: str | PathLike[str]) -> Any:
@@ -33,14 +40,17 @@ def read_yaml(path: str | PathLike[str]) -> Any:
 def load_yaml(text: str) -> Any:
     """Return the content of a YAML document: mappings, lists, strings, numbers, booleans and None.
 
-    Raises a ValueError, with the line, if it is not YAML, if a key is repeated or a tag such as
-    ``!!python/object`` is used, or if a limit of this module is exceeded.
+    Numbers are those of YAML 1.1 and 1.2; dates are ``datetime`` objects. Raises a ValueError, with
+    the line, if it is not YAML, if a key is repeated or a tag such as ``!!python/object`` is used,
+    or if a limit of this module is exceeded.
     """
     import yaml
 
     if len(text) > MAX_SIZE:
         raise ValueError(f"YAML: expected at most {MAX_SIZE:,} characters, got {len(text):,}")
-    loader_type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    if _TAG_DIRECTIVE.search(text):  # the parser compares each with all others
+        raise ValueError("YAML: the directive %TAG is not supported; remove it")
+    loader_type = _loader_type()
     loader = None
     try:
         _check_events(yaml, yaml.parse(text, Loader=loader_type))
@@ -50,11 +60,33 @@ def load_yaml(text: str) -> Any:
             return None
         _count_nodes(root, {})
         return _construct(loader, root)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, OverflowError) as error:  # of a character that does not exist
         raise ValueError(f"not valid YAML: {error!s:.300}") from None
     finally:
         if loader is not None:
             loader.dispose()
+
+
+def dump_yaml(content: Any, **style: Any) -> str:
+    """Return content that `load_yaml` reads as YAML, in the order of its keys.
+
+    ``style`` has further arguments of ``yaml.safe_dump``.
+    """
+    import yaml
+
+    return str(yaml.safe_dump(content, sort_keys=False, allow_unicode=True, **style))
+
+
+@functools.cache
+def _loader_type() -> Any:
+    """Return the class of the parser: that of libyaml if there is one, with floats of YAML 1.2."""
+    import yaml
+
+    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+        pass
+
+    Loader.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, [*"-+.0123456789"])
+    return Loader
 
 
 def _construct(loader: Any, root: Any) -> Any:
@@ -102,7 +134,7 @@ def _count_nodes(node: Any, counts: dict[int, int]) -> int:
                 f"YAML: the number in line {line} has {len(node.value)} characters; expected at "
                 f"most {MAX_NUMBER_LENGTH}"
             )
-        return 1
+        return 1 + len(node.value) // LENGTH_PER_NODE
     if id(node) in counts:
         if not counts[id(node)]:
             raise ValueError(f"YAML: the collection in line {line} contains an alias of itself")

@@ -14,8 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..engine.kernel.names import short_repr
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model
+from ..files.yaml_text import read_yaml
 from ..observer.contact_intervals import ContactInterval, find_contact_intervals
 from ..observer.thresholds import (
     MIN_DURATION,
@@ -309,27 +311,32 @@ def _round_values(values: Any) -> Any:
 
 def load_settings(path: str | PathLike[str]) -> dict[str, Any]:
     """Return arguments of ``QuantitySettings`` from a file of parameters of the observer node."""
-    import yaml
-
     expected = (
         f"{path}: expected parameters of the observer node with thresholds.fixed, as "
         "`dyn_ros calibrate` writes them"
     )
     try:
-        values = _flatten_parameters(yaml.safe_load(Path(path).read_text(encoding="utf-8")))
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"{expected}; not valid YAML: {error!s:.200}") from None
+        values = _flatten_parameters(read_yaml(path))
+    except ValueError as error:
+        raise ValueError(f"{expected}; {error}") from None
     arguments = QuantitySettings.arguments_in(values)
     if not arguments.get("thresholds_fixed"):
         raise ValueError(expected)
     if any(len(arguments[name]) > 1 for name in arguments if name.startswith("thresholds_")):
-        joints = values.get("joints") or ()
-        arguments["calibrated"] = (joints,) if isinstance(joints, str) else tuple(map(str, joints))
+        arguments["calibrated"] = _joint_names(path, values.get("joints"))
     try:
         QuantitySettings(**arguments)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     return arguments
+
+
+def _joint_names(path: str | PathLike[str], joints: Any) -> tuple[str, ...]:
+    """Return the parameter ``joints``, a name or a list of names; raise a ValueError otherwise."""
+    names = [joints] if isinstance(joints, str) else [] if joints is None else joints
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"{path}: joints: expected a list of names, got {short_repr(joints)}")
+    return tuple(names)
 
 
 def _flatten_parameters(content: Any) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..engine.kernel.names import short_repr
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model
 from .momentum_observer import METHODS
@@ -63,24 +64,26 @@ class Setting:
 
     def fault(self, value: Any) -> str:
         """Return what is wrong with a value, or an empty string."""
+        got = f"got {short_repr(value)}"
         if self.choices:
-            if value in self.choices:
-                return ""
-            return f"expected one of {', '.join(self.choices)}, got {value!r:.80}"
+            return (
+                "" if value in self.choices else f"expected one of {', '.join(self.choices)}, {got}"
+            )
         if isinstance(self.default, bool):
-            return "" if isinstance(value, bool) else f"expected True or False, got {value!r:.80}"
+            return "" if isinstance(value, bool) else f"expected True or False, {got}"
         try:
             numbers = np.asarray(value)
         except ValueError:  # lists of different lengths
             numbers = np.empty((0, 0))
-        if numbers.dtype.kind not in "fiu" or numbers.ndim != self.is_array:
-            return f"expected {'numbers' if self.is_array else 'a number'}, got {value!r:.80}"
+        has_flags = isinstance(value, (list, tuple)) and any(isinstance(x, bool) for x in value)
+        if numbers.dtype.kind not in "fiu" or numbers.ndim != self.is_array or has_flags:
+            return f"expected {'numbers' if self.is_array else 'a number'}, {got}"
         if not np.isfinite(numbers).all():
-            return f"expected finite numbers, got {value}"
+            return f"expected finite numbers, {got}"
         if self.limits[0] > 0.0 and not (numbers > 0.0).all():
-            return f"expected more than 0, got {value}"
+            return f"expected more than 0, {got}"
         if self.limits[0] == 0.0 and not (numbers >= 0.0).all():
-            return f"expected at least 0, got {value}"
+            return f"expected at least 0, {got}"
         return ""
 
 

@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The drives file: writing, reading, and messages about errors."""
 
+import os
+import time
+
 import numpy as np
 import pytest
 import yaml
@@ -14,6 +17,10 @@ joints:
   wrist_roll: {side: link}
 motors: {joints: [wrist_pitch, wrist_roll], matrix: [[1, 0], [1, 1]]}
 """
+
+ALIASES = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{k}: &a{k} [{', '.join([f'*a{k - 1}'] * 10)}]\n" for k in range(1, 9)
+)
 
 
 @pytest.fixture
@@ -123,11 +130,11 @@ def test_numbers_with_an_exponent(model, tmp_path):
         ),
         (
             "joints: {wrist_roll: {gain: high}}",
-            "joint 'wrist_roll': gain: expected a number, got 'high'",
+            "joint 'wrist_roll': gain: expected a number, without quotes, got 'high'",
         ),
         (
             "joints: {wrist_roll: {gain: true}}",
-            "joint 'wrist_roll': gain: expected a number, got True",
+            "joint 'wrist_roll': gain: expected a number, without quotes, got True",
         ),
         ("joints: {wrist_roll: {gains: 2}}", "no property 'gains'; did you mean 'gain'?"),
         ("joints: {wrist_rolls: {}}", "no joint 'wrist_rolls'; did you mean 'wrist_roll'?"),
@@ -164,17 +171,20 @@ def test_numbers_with_an_exponent(model, tmp_path):
             "'wrist_roll' is there 2 times, in line 1; remove all but one",
         ),
         ("joints:\n  wrist_roll: {gain: 2, gain: 3}", "'gain' is there 2 times, in line 2"),
-        ("joints: &a {wrist_roll: *a}", "no property 'wrist_roll'"),
+        ("joints: &a {wrist_roll: *a}", "contains an alias of itself"),
         (
             "joints: {wrist_roll: {unit: }}",
             "joint 'wrist_roll': unit: expected a text, such as A, got",
         ),
         (
             "joints: {wrist_roll: {gain: [2]}}",
-            "gain: expected a number, got [2]; the largest is 1e+12",
+            "gain: expected a number, without quotes, got [2]; the largest is 1e+12",
         ),
-        ("joints: {wrist_roll: {armature: 1.0e+300}}", "armature: expected a number, got 1e+300"),
-        ("joints: {wrist_roll: {gain: 1" + 400 * "0" + "}}", "gain: expected a number, got 1000"),
+        (
+            "joints: {wrist_roll: {armature: 1.0e+300}}",
+            "armature: expected a number, without quotes, got 1e+300",
+        ),
+        ("joints: {wrist_roll: {gain: 1" + 90 * "0" + "}}", "gain: expected a number, without"),
         (
             "joints: {}\nmotors: {joints: [], matrix: []}",
             "joints: expected a list of different names",
@@ -183,15 +193,64 @@ def test_numbers_with_an_exponent(model, tmp_path):
             "joints: {}\nmotors: {joints: [wrist_roll], matrix: [[.nan]]}",
             "matrix: expected 1 rows of 1 numbers that are finite",
         ),
+        ("motors: {joints: [wrist_roll], matrix: [[true]]}", "numbers that are finite, without"),
+        ("motors: {joints: [wrist_roll], matrix: [['1']]}", "numbers that are finite, without"),
+        ("motors: {joints: [wrist_roll], matrix: [[1" + 400 * "0" + "]]}", "in line 1 has 401"),
+        ("motors: {joints: [wrist_roll], matrix: 1}", "expected 1 rows of 1 numbers"),
+        ("joints: {wrist_roll: {friction: '1'}}", "friction: expected a number, without quotes"),
+        ("joints: {wrist_roll: {damping: true}}", "damping: expected a number, without quotes"),
+        ("joints: {wrist_roll: {gear_ratio: '2e3'}}", "gear_ratio: expected a number, without"),
+        (
+            "joints: {wrist_roll: {armature: .nan}}",
+            "joint 'wrist_roll': armature: expected a finite number, got nan",
+        ),
+        ("joints: {wrist_roll: {delay: 2001-01-01}}", "delay: expected a number, without quotes"),
+        ("joints: {? [1] : 2}", "not valid YAML"),
+        ("joints: {1: {}}", "no joint '1'"),
+        (
+            "joints:\n" + "".join(f"  joint{k}: {{}}\n" for k in range(30_000)),
+            "at most 20,000 keys and values",
+        ),
+        ("joints:\n  ? " + "a" * 900_000 + "\n  : {}", "no joint 'aaaaaaa"),
+        ("joints: {wrist_roll: " + "[" * 3000 + "]" * 3000 + "}", "inside each other"),
+        (ALIASES, "at most 20,000 keys and values"),
+        ("x: " + "x" * 2_000_000, "more than 1,000,000 bytes"),
     ],
 )
 def test_what_is_wrong_is_named_and_nothing_changes(model, tmp_path, text, reason):
     place, before, damping = tmp_path / "drives.yaml", model.drives, model.damping.copy()
     place.write_text(text)
+    start = time.perf_counter()
     with pytest.raises(ValueError) as error:
         dyn_ros.load_drives(model, place)
+    assert time.perf_counter() - start < 1.0 and len(str(error.value)) < 1000
     assert reason in str(error.value) and str(error.value).startswith(str(place))
     assert model.drives is before and (model.damping == damping).all()
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder", "loop", "long", "null", "large"])
+def test_a_path_that_is_no_drives_file(model, tmp_path, kind):
+    place = tmp_path / "drives.yaml"
+    if kind == "pipe":
+        os.mkfifo(place)
+    elif kind == "device":
+        place = "/dev/zero"
+    elif kind == "folder":
+        place.mkdir()
+    elif kind == "loop":
+        place.symlink_to(place)
+    elif kind == "long":
+        place = "d" * 10_000
+    elif kind == "null":
+        place = "drives\0.yaml"
+    else:
+        with place.open("wb") as file:
+            file.truncate(5_000_000_000)
+    start = time.perf_counter()
+    with pytest.raises((OSError, ValueError)) as error:
+        dyn_ros.load_drives(model, place)
+    assert time.perf_counter() - start < 1.0
+    assert str(place).replace("\0", "")[:30].split("\0")[0] in str(error.value).replace("\0", "")
 
 
 def test_parts_of_a_robot_keep_their_drives(model):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kernel.names import join_names
+from ..kernel.names import join_names, short_repr
 from ..kernel.types import Array
 from ..kernel.validation import finite_array, require_entries
 
@@ -244,11 +244,14 @@ def with_torque_efforts(model: Any) -> Any:
 
 def _checked_array(name: str, value: Any, nv: int) -> Any:
     """Return a value of drives, (nv,); raise a ValueError if it is not valid."""
-    kind = bool if name in _FLAG_DEFAULTS else float
+    kind, accepted_kinds = (bool, "fiub") if name in _FLAG_DEFAULTS else (float, "fiu")
     try:
-        array = np.array(np.broadcast_to(np.asarray(value, kind), (nv,)))
-    except (TypeError, ValueError):
-        raise ValueError(f"{name}: expected one number, or {nv}, got {value!r:.80}") from None
+        array = np.asarray(value)
+        if array.dtype.kind not in accepted_kinds:
+            raise ValueError
+        array = np.array(np.broadcast_to(array, (nv,)), kind)
+    except ValueError:
+        raise ValueError(f"{name}: expected one number, or {nv}, got {short_repr(value)}") from None
     if kind is bool:
         return array
     finite = np.isfinite(array) | ((array == np.inf) & (name in _POSITIVE))

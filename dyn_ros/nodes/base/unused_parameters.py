@@ -7,12 +7,10 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-import yaml
-
 from ...engine.kernel.names import join_names, similar_names
+from ...files.yaml_text import read_yaml
 from .lifecycle import BaseNode
 from .rclpy_internals import parameter_overrides
 
@@ -67,14 +65,18 @@ def unused_sections(files: Iterable[str], nodes: Sequence[str]) -> Iterator[str]
         unused = [
             section for section in sections if not any(_matches(section, node) for node in nodes)
         ]
-        unmatched, unnamed = (
-            [node for node in nodes if not any(_matches(section, node) for section in candidates)]
-            for candidates in (sections, [each for each in sections if each != _ALL_NODES])
+        has_section_for_a_node = any(
+            _matches(section, node) for section in sections for node in nodes
         )
+        nodes_without_section = [
+            node
+            for node in nodes
+            if not any(_matches(section, node) for section in sections if section != _ALL_NODES)
+        ]
         misspelt = {
             section: [f"{node.rpartition('/')[0]}/{name}" for name in similar]
             for section in unused
-            for node in unnamed
+            for node in nodes_without_section
             if (title := section.rpartition("/")[2]) not in PACKAGE_NODES
             and (similar := similar_names(title, [node.rpartition("/")[2]]))
         }
@@ -86,7 +88,7 @@ def unused_sections(files: Iterable[str], nodes: Sequence[str]) -> Iterator[str]
         other_nodes = {*PACKAGE_NODES} - {node.rpartition("/")[2] for node in nodes}
         if (
             not misspelt
-            and len(unmatched) == len(nodes)
+            and not has_section_for_a_node
             and not other_nodes.issuperset(section.rpartition("/")[2] for section in unused)
         ):
             yield (f"{file}: no section is for {join_names(nodes)}; it has {join_names(unused)}")
@@ -100,8 +102,8 @@ def _names(nodes: Iterable[BaseNode]) -> list[str]:
 def _read_yaml(file: str) -> Any:
     """Return the content of a file that rclpy has read; None if it is not plain YAML."""
     try:
-        return yaml.safe_load(Path(file).read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError):
+        return read_yaml(file)
+    except (OSError, ValueError):
         return None
 
 
