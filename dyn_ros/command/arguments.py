@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import logging
 import os
 import re
@@ -24,7 +25,8 @@ from ..engine.kernel.names import name_arguments
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.model import RootJoint
-from ..engine.model.urdf import read_description
+from ..engine.model.urdf import MAX_CHARACTERS, read_description
+from ..files.reading import read_regular_file
 from ..logs.quantity_settings import QuantitySettings
 from ..observer.settings import settings_in
 from ..recordings.formats import SUFFIX_LIST
@@ -45,9 +47,10 @@ ROBOT = (
 _STANDARD_INPUT = Path("-")
 _ARGUMENT = re.compile(r"([A-Za-z_][\w.-]*):=(.*)", re.DOTALL)
 _DESCRIPTION_NAME = re.compile(r"[a-z]\w*_description")
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _XACRO_ELEMENT = re.compile(r"<xacro:\w")
-_XACRO_MACRO = re.compile(r"<xacro:macro\s[^>]*?\bname\s*=\s*[\"']([^\"']+)")
+_XACRO_NAME = re.compile(r"<xacro:([^\s/>]+)")
+_XACRO_MACRO = re.compile(r"<xacro:macro\s[^<>]*?\bname\s*=\s*[\"']([^\"']+)")
 _ESTIMATE_REMEDY = "estimate it from a known load (dyn_ros identify --effort-constant estimate)"
 _DESTINATIONS = {"topics": "topic", "mesh_paths": "mesh_path", "reduced": "lock"}
 """Options, as argparse stores them, whose names differ from the arguments in messages."""
@@ -347,14 +350,16 @@ def _expand_xacro(options: argparse.Namespace) -> str:
     xacro.init_stacks(
         str(folder_of_includes / options.robot.name)
     )  # what it includes is relative to this
+    xacro.open = _open_include  # instead of the built-in function, for the files that it includes
     try:
         document = xacro.parse(options.source)
         xacro.process_doc(document, mappings=dict(arguments))
     except Exception as error:  # xacro raises errors of many types
         raise UsageError(_explain_xacro_error(options, xacro, error)) from error
     if not document.getElementsByTagName("link"):
+        names = {*_XACRO_NAME.findall(source)}
         for macro in _XACRO_MACRO.findall(source):
-            if not re.search(rf"<xacro:{re.escape(macro)}[\s/>]", source):
+            if macro not in names:
                 raise UsageError(
                     f"{robot_name(options)}: defines the macro {macro}, but does not call it; use "
                     "the file that includes this one and calls it"
@@ -362,6 +367,11 @@ def _expand_xacro(options: argparse.Namespace) -> str:
     _add_banner(document, robot_name(options))
     expanded: str = document.toprettyxml(indent="  ")
     return expanded
+
+
+def _open_include(path: str) -> io.BytesIO:
+    """Open a file that xacro includes, or from which it loads YAML; regular and of limited size."""
+    return io.BytesIO(read_regular_file(path, MAX_CHARACTERS))
 
 
 def _add_banner(document: Any, name: str) -> None:

@@ -19,6 +19,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from ..files.reading import read_regular_file
+from ..files.yaml_text import MAX_SIZE
 from ..logs.write.quantity_table import QUANTITIES, REQUIREMENTS, order_quantities
 from . import arguments, recording_arguments
 from .arguments import Commands, UsageError, positive_number, print_warning, report_errors
@@ -194,7 +196,7 @@ def _prepare_log(options: argparse.Namespace, out: Path) -> Log:
             f"{options.gravity or ''}"
         ).encode()
         if options.drives is not None:
-            content += options.drives.read_bytes()
+            content += read_regular_file(options.drives, MAX_SIZE)
         robot = hashlib.sha256(content).hexdigest()[:16]
     return Log(
         paths, request, writer, out, describe_options(request, writer, robot), options.overwrite

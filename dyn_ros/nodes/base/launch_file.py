@@ -21,7 +21,7 @@ from launch_ros.substitutions import FindPackageShare
 from launch import LaunchContext, LaunchDescription
 
 from ...engine.kernel.names import join_names, similar_names
-from ...engine.model.urdf import read_description
+from ...engine.model.urdf import read_description_file
 
 Argument: TypeAlias = "tuple[str, Any, str]"
 """Name, default and description of a launch argument."""
@@ -211,7 +211,7 @@ def _robot_description(path: str) -> ParameterValue:
     """Return the URDF in a file, or the output of xacro, as the value of a parameter."""
     if path.endswith(".xacro"):
         return ParameterValue(Command(["xacro ", shlex.quote(path)]), value_type=str)
-    return ParameterValue(read_description(path), value_type=str)
+    return ParameterValue(read_description_file(path), value_type=str)
 
 
 def _viewer_actions(context: Any) -> list[Any]:

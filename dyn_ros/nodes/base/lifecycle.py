@@ -19,7 +19,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.qos_overriding_options import QoSOverridingOptions
 from std_msgs.msg import String
 
-from dyn_ros.engine.model.urdf import read_description
+from dyn_ros.engine.model.urdf import read_description_file
 
 from ..messages import message_fields
 from ..messages.joint_state_topics import JOINT_STATES, JointStateTopic
@@ -38,7 +38,7 @@ def parameter_description(values: Mapping[str, Any]) -> str:
     if text or not path:
         return text
     try:
-        text = read_description(path)
+        text = read_description_file(path)
     except (OSError, ValueError) as error:
         raise ValueError(
             f"robot_description_file: {error}; specify the path of a URDF file, "

@@ -29,6 +29,7 @@ from .text import (
     parse_elements,
     place_of,
     read_description,
+    read_description_file,
 )
 from .topology import check_one_tree, find_unreported_joint, has_root_joint, mimic_rules
 from .tree import MAX_URDF_NUMBER, MOVING, ONE_DOF, SUPPORTED, Frame, Joint, Mimic, Tree
@@ -67,6 +68,7 @@ __all__ = [
     "placement_of",
     "read_angles",
     "read_description",
+    "read_description_file",
     "read_urdf",
     "read_values",
     "rotational_fault",
