@@ -13,7 +13,9 @@ from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
+from ..engine.kernel.names import shorten
 from ..engine.kernel.types import Array
+from ..files.reading import open_regular_file
 from .hulls import Hull, Solid, solid_of_triangles
 
 if TYPE_CHECKING:
@@ -43,23 +45,25 @@ def find_mesh(uri: str, folders: Folders = ()) -> Path:
     Packages and relative paths are searched in ``folders``, and packages in the ROS prefixes.
     Raise a MeshError if the file does not exist, or if the URI is not valid or supported.
     """
+    mesh = f"mesh '{shorten(uri)}'"
     try:
         parts = urlsplit(uri)
     except ValueError as error:
-        raise MeshError(f"mesh '{uri}': {error}; expected package://, file:// or a path") from None
+        raise MeshError(f"{mesh}: {error}; expected package://, file:// or a path") from None
     path = unquote(parts.path)
     if parts.scheme == "package":
         candidates = [
             folder / path.lstrip("/") for folder in _package_folders(parts.netloc, folders)
         ]
         advice = (
-            f"source the workspace with the package '{parts.netloc}', or name the folder "
+            f"source the workspace with the package '{shorten(parts.netloc)}', or name the folder "
             "that contains it in mesh_paths="
         )
     elif parts.scheme == "file" and parts.netloc not in ("", "localhost"):
+        relative_path = shorten(parts.netloc + path)
         raise MeshError(
-            f"mesh '{uri}': expected an absolute path after file://; for a relative one, write "
-            f"'{parts.netloc}{path}' alone, or package://PACKAGE/{parts.netloc}{path}"
+            f"{mesh}: expected an absolute path after file://; for a relative one, write "
+            f"'{relative_path}' alone, or package://PACKAGE/{relative_path}"
         )
     elif parts.scheme in ("file", ""):
         candidates = (
@@ -69,14 +73,14 @@ def find_mesh(uri: str, folders: Folders = ()) -> Path:
         if not path.startswith("/"):
             advice = (
                 "name the folder that it is relative to in mesh_paths=, or write "
-                f"package://PACKAGE/{path}"
+                f"package://PACKAGE/{shorten(path)}"
             )
     else:
-        raise MeshError(f"mesh '{uri}': expected package://, file:// or a path")
+        raise MeshError(f"{mesh}: expected package://, file:// or a path")
     for candidate in candidates:
-        if candidate.is_file():
+        if os.path.isfile(candidate):
             return candidate
-    raise MeshError(f"mesh '{uri}' not found; {advice}")
+    raise MeshError(f"{mesh} not found; {advice}")
 
 
 def _package_folders(name: str, folders: Folders) -> Iterator[Path]:
@@ -95,12 +99,28 @@ def read_mesh(path: Path) -> trimesh.Scene:
     """
     import trimesh
 
-    if path.stat().st_size > MAX_MESH_SIZE:
-        raise MeshError(f"it exceeds {MAX_MESH_SIZE / 1e6:.0f} MB; use a coarser mesh")
-    scene = trimesh.load_scene(path)
+    class RegularFiles(trimesh.resolvers.FilePathResolver):
+        """Files that a mesh refers to, such as textures."""
+
+        def get(self, name: str) -> bytes:
+            for candidate in (name.strip(), os.path.basename(name.strip())):
+                file = os.path.join(self.parent, candidate.lstrip("/"))
+                if os.path.exists(file):
+                    _require_regular(file)
+            return super().get(name)
+
+    _require_regular(path)
+    scene = trimesh.load_scene(path, resolver=RegularFiles(str(path)))
     if path.suffix.lower() == ".dae" and scene.units:
         scene = scene.convert_units("meters")
     return scene
+
+
+def _require_regular(path: str | os.PathLike[str]) -> None:
+    """Raise an OSError unless a file is regular, and a MeshError if it is too large."""
+    with open_regular_file(path) as file:
+        if os.fstat(file.fileno()).st_size > MAX_MESH_SIZE:
+            raise MeshError(f"it exceeds {MAX_MESH_SIZE / 1e6:.0f} MB; use a coarser mesh")
 
 
 class Meshes(NamedTuple):
@@ -129,7 +149,7 @@ def measure_meshes(
     y_up, failures, missing_library = [], [], ""
     for n, uri in enumerate(uris):
         if progress is not None:
-            progress(n, len(uris), uri.rpartition("/")[2])
+            progress(n, len(uris), shorten(uri.rpartition("/")[2]))
         try:
             path = find_mesh(uri, folders)
         except MeshError as error:
@@ -143,7 +163,7 @@ def measure_meshes(
             missing_library = error.name or str(error)
         except Exception as error:
             # The libraries of the formats raise errors of many types.
-            failures.append(f"{uri}: {error}")
+            failures.append(f"{shorten(uri)}: {error}")
     if progress is not None and uris:
         progress(len(uris), len(uris), "")
     return Meshes(measured, sorted(y_up), _unseen_lines(missing_library, missing, failures))
@@ -178,7 +198,9 @@ def _unseen_lines(
         ),
     ):
         if uris:
-            lines.append(f"meshes are not found ({len(uris)}), such as '{uris[0]}'; {remedy}")
+            lines.append(
+                f"meshes are not found ({len(uris)}), such as '{shorten(uris[0])}'; {remedy}"
+            )
     if other_uris:
         lines.append(f"meshes are not found ({len(other_uris)}): {missing[other_uris[0]]}")
     return lines + [
@@ -212,5 +234,5 @@ def _is_y_up(path: Path) -> bool:
     """Return True if the up axis of a file is y, which only COLLADA files specify."""
     if path.suffix.lower() != ".dae":
         return False
-    with open(path, "rb") as file:
+    with open_regular_file(path) as file:
         return b"<up_axis>Y_UP" in file.read(_COLLADA_HEADER_SIZE)
