@@ -7,7 +7,6 @@
 
 import functools
 import hashlib
-import json
 import os
 import platform
 import struct
@@ -15,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ...files.json_text import load_json
+from ...files.reading import read_regular_file
 from .extension import native
 from .targets import best_target, no_higher
 
@@ -22,6 +23,7 @@ FILE = "libdyn_ros.so"
 MANIFEST = "library.json"
 _PACKAGE = Path(__file__).parents[2]
 _FOLDERS = ("cdr", "engine", "logs", "observer", "states")
+_MAX_MANIFEST_SIZE = 10_000_000  # bytes; it has 30,000
 _REMEDY = "install dyn_ros again, or set DYN_ROS_LIBRARY to none"
 
 
@@ -47,7 +49,7 @@ class _InstalledLibrary:
 
 def _read_manifest(path: Path) -> dict[str, Any]:
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
+        manifest = load_json(read_regular_file(path, _MAX_MANIFEST_SIZE))
     except (OSError, ValueError) as error:
         raise ImportError(f"{path}: cannot be read: {error}; {_REMEDY}") from None
     fields = {"sources": str, "entries": dict, "programs": dict}

@@ -19,12 +19,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from ...files.json_text import load_json
+from ...files.reading import read_regular_file
 from ...files.writing import write_whole_file
 from ...recordings.formats import SUFFIXES
 
 _MANIFEST, _REPORTS, _LOCK = "_manifest.json", "_parts.jsonl", "_lock"
 _RESULT_FILE = re.compile(r"part-\d{6,}\.\w+|metadata\.yaml|_manifest\.json|_parts\.jsonl")
 _TEMPORARY_FILE = re.compile(r"\..+\.tmp")  # remains if a process is killed while it writes
+_MAX_MANIFEST_SIZE = 10_000_000  # bytes; options name each joint and each column
+_MAX_REPORTS_SIZE = 500_000_000  # bytes; 1 kB for a part of a minute are 350 days
 _REPORT_KEYS = {"part", "file", "messages", "states", "rejected", "problems", "notes", "summary"}
 FOLDER_PREFIXES = {"parquet": "recording=", "mcap": ""}
 
@@ -128,9 +132,12 @@ def _format_option(value: Any) -> str:
 def _read_manifest(path: Path) -> dict[str, Any] | None:
     """Return the content of a manifest; None if there is none, or it is not valid."""
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-        is_valid = set(manifest["source"]) == set(RecordingStat._fields) and isinstance(
-            manifest["options"], dict
+        manifest = load_json(read_regular_file(path, _MAX_MANIFEST_SIZE))
+        source = manifest["source"]
+        is_valid = (
+            set(source) == set(RecordingStat._fields)
+            and isinstance(source["path"], str)
+            and isinstance(manifest["options"], dict)
         )
     except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
         return None
@@ -142,8 +149,9 @@ def _read_reports(path: Path, folder: Path) -> dict[int, dict[str, Any]]:
     reports: dict[int, dict[str, Any]] = {}
     if not path.exists():
         return reports
-    _remove_incomplete_line(path)
-    for line in path.read_bytes().splitlines():
+    content = read_regular_file(path, _MAX_REPORTS_SIZE)
+    _remove_incomplete_line(path, content)
+    for line in content.splitlines():
         report = _parse_report(line)
         if report is not None and (report["file"] is None or (folder / report["file"]).exists()):
             reports[report.pop("part")] = report
@@ -153,17 +161,21 @@ def _read_reports(path: Path, folder: Path) -> dict[int, dict[str, Any]]:
 def _parse_report(line: bytes) -> dict[str, Any] | None:
     """Return the report on a part; None if the line is not valid."""
     try:
-        report = json.loads(line)
+        report = load_json(line)
     except ValueError:
         return None
-    return report if isinstance(report, dict) and report.keys() >= _REPORT_KEYS else None
+    is_valid = (
+        isinstance(report, dict)
+        and report.keys() >= _REPORT_KEYS
+        and isinstance(report["part"], int)
+        and isinstance(report["file"], str | None)
+    )
+    return report if is_valid else None
 
 
-def _remove_incomplete_line(path: Path) -> None:
+def _remove_incomplete_line(path: Path, content: bytes) -> None:
     """Remove an incomplete line at the end: the process or the machine stopped there."""
-    with path.open("r+b") as file:
-        content = file.read()
-        file.truncate(content.rfind(b"\n") + 1)
+    os.truncate(path, content.rfind(b"\n") + 1)
 
 
 @contextmanager
