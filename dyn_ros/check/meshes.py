@@ -80,6 +80,8 @@ def find_mesh(uri: str, folders: Folders = ()) -> Path:
     for candidate in candidates:
         if os.path.isfile(candidate):
             return candidate
+    if existing := list(filter(os.path.exists, candidates)):
+        raise MeshError(f"{mesh} is not a regular file, see {existing[0]}; name another one")
     raise MeshError(f"{mesh} not found; {advice}")
 
 

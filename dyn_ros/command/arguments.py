@@ -207,7 +207,11 @@ def find_robots(options: argparse.Namespace) -> None:
     """
     for option in ("robot", "file"):
         path = getattr(options, option, None)
-        if isinstance(path, Path) and _DESCRIPTION_NAME.fullmatch(str(path)) and not path.exists():
+        if (
+            isinstance(path, Path)
+            and _DESCRIPTION_NAME.fullmatch(str(path))
+            and not os.path.exists(path)
+        ):
             module = _import_description(str(path))
             file = getattr(module, "URDF_PATH", None) or getattr(module, "XACRO_PATH", None)
             if file is None:
@@ -287,7 +291,7 @@ def set_gravity(options: argparse.Namespace, model: Model) -> None:
 def warn_of_drives(options: argparse.Namespace) -> None:
     """Warn of drives beside the robot's file, as ``identify`` writes them, if none are used."""
     beside = options.robot.with_suffix(".drives.yaml")
-    if options.drives is None and beside.is_file():
+    if options.drives is None and os.path.isfile(beside):
         print(
             f"warning: {beside} lies beside the description, but is not used; pass --drives "
             f"{beside}",

@@ -119,7 +119,7 @@ def run_demo(
 
 def read_tree(urdf: Path, root_joint: str) -> Tree:
     """Read a robot description; raise ``DemoError`` if it cannot be used."""
-    if urdf.exists() and not urdf.is_file():
+    if os.path.exists(urdf) and not urdf.is_file():
         raise DemoError(
             f"{urdf}: expected a file, because several processes read it; save the "
             "description to one"

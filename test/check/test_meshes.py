@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files of meshes, found by what robot descriptions call them."""
 
-import pytest
+import os
 
-from dyn_ros.check.meshes import MeshError, find_mesh
+import pytest
+from hostile_paths import KINDS, make_path
+
+from dyn_ros.check.meshes import MeshError, find_mesh, measure_meshes, read_mesh
 
 
 @pytest.fixture
@@ -57,3 +60,33 @@ def test_a_mesh_of_a_file(mesh):
 def test_nothing_is_fetched(uri):
     with pytest.raises(MeshError):
         find_mesh(uri)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_path_that_is_no_mesh(tmp_path, kind):
+    """It is found by its path, or relative to a folder; `measure_meshes` says what is wrong."""
+    path = make_path(kind, tmp_path)
+    for uri, folders in ((path, ()), (os.path.basename(path), [tmp_path])):
+        meshes = measure_meshes([uri], folders)
+        assert meshes.measured == {uri: None} and len(meshes.unseen) == 1
+        assert len(meshes.unseen[0]) < 1000
+
+
+def test_a_pipe_is_not_a_missing_mesh(tmp_path):
+    with pytest.raises(MeshError, match="is not a regular file, see .*pipe.yaml"):
+        find_mesh(make_path("pipe", tmp_path))
+
+
+def test_a_long_name_is_shortened():
+    for uri in ("m" * 100_000, "package://" + "p" * 100_000 + "/m.stl", "file://" + "m" * 100_000):
+        with pytest.raises(MeshError, match=r"mesh '.*\.\.\.'") as error:
+            find_mesh(uri)
+        assert len(str(error.value)) < 1000
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "large"])
+def test_a_file_that_a_mesh_refers_to(tmp_path, kind):
+    os.symlink(make_path(kind, tmp_path), tmp_path / "a.mtl")
+    mesh = tmp_path / "a.obj"
+    mesh.write_text("mtllib a.mtl\nv 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n")
+    assert len(read_mesh(mesh).to_mesh().vertices) == 3  # without the colors

@@ -188,6 +188,17 @@ def test_a_free_motion_has_none(folder, capsys):
         (None, "pass --thresholds with the file that `dyn_ros calibrate` writes"),
         ("gain: 3.0", "expected parameters of the observer node with thresholds.fixed"),
         ("a: [", "not valid YAML"),
+        ("a: " + "[" * 3000 + "]" * 3000, "inside each other"),
+        ("thresholds.fixed: [true, 1.0]", "thresholds.fixed: expected numbers, got (True, 1.0)"),
+        ("thresholds.fixed: ['1']", "thresholds.fixed: expected numbers, got ('1',)"),
+        ("{thresholds.fixed: [1.0], gain: true}", "gain: expected a number, got True"),
+        ("{thresholds.fixed: [1.0], gain: '1'}", "gain: expected a number, got '1'"),
+        ("{thresholds.fixed: [1.0], gain: .inf}", "gain: expected finite numbers, got inf"),
+        (
+            "{thresholds.fixed: [1.0, 2.0], joints: 3}",
+            "wrong.yaml: joints: expected a list of names, got 3",
+        ),
+        ("{thresholds.fixed: [1.0, 2.0], joints: [1, b]}", "joints: expected a list of names"),
         (
             "/**: {ros__parameters: {thresholds.fixed: [1.0, 2.0]}}",
             "thresholds.fixed: expected one number, or 6",

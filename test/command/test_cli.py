@@ -12,11 +12,13 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
+from hostile_paths import make_path
 
 import dyn_ros
 from dyn_ros import Identification
@@ -608,6 +610,31 @@ def test_xacro_is_expanded_with_its_arguments(capsys, made, arguments, mass):
     assert robot["robot"] == "made" and robot["joints"][0]["mass"] == mass
     result = json.loads(output(capsys, "torque", made, *arguments, "--json").out)
     assert result["joints"][0]["gravity"] == pytest.approx(-0.981 * mass)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "large", "loop", "folder"])
+@pytest.mark.parametrize("loads_yaml", [False, True])
+def test_xacro_includes_regular_files_only(capsys, made, tmp_path, kind, loads_yaml):
+    made.with_name("arm.xacro").unlink()
+    made.with_name("arm.xacro").symlink_to(make_path(kind, tmp_path))
+    if loads_yaml:
+        made.write_text(
+            '<robot xmlns:xacro="http://www.ros.org/wiki/xacro" name="made">'
+            "<link name=\"${xacro.load_yaml('arm.xacro')}\"/></robot>"
+        )
+    begin = time.perf_counter()
+    error = output(capsys, "info", made, code=2).err
+    assert time.perf_counter() - begin < 2.0
+    assert error.startswith(f"dyn_ros info: {made}: xacro: ")
+
+
+def test_a_file_name_of_the_greatest_length(capsys, tmp_path):
+    """There is no room for the suffix of its drives."""
+    path = tmp_path / ("r" * 250 + ".urdf")
+    path.write_text(FOLLOWER.replace("<mimic/>", ""))
+    output(capsys, "torque", path)
+    name = "r" * 300 + "_description"
+    assert "there is no such file" in output(capsys, "info", name, code=2).err
 
 
 def test_xacro_from_standard_input_includes_from_the_current_folder(made):

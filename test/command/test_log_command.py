@@ -346,7 +346,17 @@ def test_a_damaged_line(line, small, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    "content", ["", "5", '{"source": 1, "options": 2}', '{"source": {}, "options": {}}']
+    "content",
+    [
+        "",
+        "5",
+        '{"source": 1, "options": 2}',
+        '{"source": {}, "options": {}}',
+        '{"source": {"path": [], "size": 1, "modified": 1}, "options": {}}',
+        "[" * 100_000,
+        " " * 11_000_000,
+    ],
+    ids=range(7),
 )
 def test_a_damaged_manifest(content, small, tmp_path, capsys):
     arguments = [small, "--out", tmp_path, "--workers", "1"]

@@ -20,13 +20,15 @@ NESTED_ALIASES = "\n".join(
         ("a: &x {gain: 2}\nb: *x\nc: {<<: *x, unit: A}", None),
         ("[" * MAX_DEPTH + "]" * MAX_DEPTH, None),
         ("'1'", "1"),
+        ("[1e-3, -.5E2, 2.e1, '1e3', 1e3x]", [1e-3, -50.0, 20.0, "1e3", "1e3x"]),
+        ("%YAML 1.1\n---\na: '%TAG'", {"a": "%TAG"}),
     ],
 )
 def test_plain_values(text, content):
     value = load_yaml(text)
     if "&x" in text:
         assert value == {"a": {"gain": 2}, "b": {"gain": 2}, "c": {"gain": 2, "unit": "A"}}
-    elif text.startswith("["):
+    elif content is None and text:
         assert isinstance(value, list)
     else:
         assert value == content
@@ -51,6 +53,11 @@ def test_plain_values(text, content):
         ("a: \x00", "not valid YAML"),
         ("{[1]: 2}", "not valid YAML"),
         ("- a\n---\n- b", "not valid YAML"),
+        ('"\\UFFFFFFFF"', "not valid YAML"),
+        ("a: 0x_", "not valid YAML"),
+        ("%TAG !a! b\n--- 1", "directive %TAG is not supported"),
+        ("".join(f"%TAG !a{k}! x\n" for k in range(60_000)) + "--- a", "directive %TAG"),
+        ("- &a '" + 900_000 * "x" + "'\n" + 19_000 * "- *a\n", "those of aliases included"),
         ("x" * 1_000_001, "at most 1,000,000 characters"),
     ],
 )

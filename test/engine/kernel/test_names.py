@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names in messages."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from dyn_ros.engine.kernel.names import (
     join_names,
     name_arguments,
     name_file,
+    short_repr,
+    shorten,
     similar_names,
     unknown_name,
     without_file,
@@ -28,6 +31,31 @@ def test_an_unknown_name_is_abbreviated_and_others_are_listed():
     assert unknown_name("joint", "elbow", ["a", "b"]) == "no joint named 'elbow'; available: a, b"
     assert unknown_name("joint", 5, "abc", 2) == "no joint named 5; available: a, b and 1 more"
     assert len(unknown_name("joint", 500 * "x", ())) < 150
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, 1.5, "it's", b"a", [], [1, "a"], (), (1,), (1, 2), {}, {"a": [1, {2: (3,)}]}, {1, 2}],
+)
+def test_short_values_are_written_completely(value):
+    assert short_repr(value) == repr(value)
+
+
+def test_values_of_any_size_are_abbreviated():
+    deep, endless, aliases = [], [], ["x"] * 10
+    for _ in range(100_000):
+        deep = [deep]
+    endless.append(endless)
+    for _ in range(40):
+        aliases = [aliases] * 10
+    numbers = list(range(100_000))
+    for value in (deep, endless, aliases, numbers, 10**100_000, "x" * 1000, {1: numbers}):
+        begin = time.perf_counter()
+        text = short_repr(value)
+        assert time.perf_counter() - begin < 0.1
+        assert len(text) == 80 and text.endswith("...")
+    assert short_repr(numbers, 16) == "[0, 1, 2, 3, ..."
+    assert shorten("abcdef", 5) == "ab..." and shorten("abcde", 5) == "abcde"
 
 
 def test_similar_names():

@@ -10,9 +10,15 @@ import time
 from pathlib import Path
 
 import pytest
+from hostile_paths import KINDS, make_path
 
 import dyn_ros
-from dyn_ros.engine.model.urdf import MAX_CHARACTERS, UrdfError, read_description
+from dyn_ros.engine.model.urdf import (
+    MAX_CHARACTERS,
+    UrdfError,
+    read_description,
+    read_description_file,
+)
 
 ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
 TEXT = ARM7.read_text(encoding="utf-8")
@@ -92,6 +98,39 @@ def test_a_pipe_without_an_end(pipe, written, count):
     assert 0.25 < time.monotonic() - begin < 5.0
     if written:
         os.close(keep)
+
+
+def test_a_named_pipe_that_no_program_opens(pipe):
+    begin = time.monotonic()
+    with pytest.raises(UrdfError, match="delivered 0 characters .* within 2 s; start"):
+        dyn_ros.Model.from_urdf_file(pipe)
+    assert time.monotonic() - begin < 5.0
+
+
+def test_a_slow_writer_of_a_named_pipe(pipe):
+    """It opens the pipe, as a shell does, and writes after more time than it had to open it."""
+    code = "import time; time.sleep(2.5); print('<robot/>', end='')"
+    writer = subprocess.Popen(["bash", "-c", f'{sys.executable} -c "{code}" > {pipe}'])
+    assert read_description(pipe) == "<robot/>"
+    assert writer.wait() == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_path_that_is_no_regular_file(tmp_path, kind):
+    path = make_path(kind, tmp_path)
+    begin = time.monotonic()
+    with pytest.raises((OSError, ValueError)):
+        read_description_file(path)
+    assert time.monotonic() - begin < 1.0
+    assert read_description_file(ARM7) == TEXT
+
+
+@pytest.mark.parametrize("text", ["<!--", "<![CDATA[", "<a><!-- - --", "<?", "<!-- -->"])
+def test_the_time_grows_with_the_size(text):
+    begin = time.monotonic()
+    with pytest.raises(UrdfError, match="not well-formed"):
+        dyn_ros.Model.from_urdf("<robot>" + text * 100_000)
+    assert time.monotonic() - begin < 2.0
 
 
 LIMITED = """

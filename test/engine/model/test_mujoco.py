@@ -9,6 +9,7 @@ from pathlib import Path
 import mujoco
 import numpy as np
 import pytest
+from hostile_paths import KINDS, make_path
 
 import dyn_ros
 
@@ -618,3 +619,31 @@ def test_reduced_robots_and_chains():
     np.testing.assert_allclose(post @ tip, finger, atol=1e-13)
     two = model.append(dyn_ros.Model.from_mujoco(HAND), "grip", prefix="hand/")
     assert two.nv == model.nv + 2 and two.total_mass > model.total_mass
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_path_that_is_no_mjcf(tmp_path, kind):
+    with pytest.raises((OSError, ValueError)):
+        dyn_ros.Model.from_mujoco(Path(make_path(kind, tmp_path)))
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "large"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<mujoco><include file='assets/it'/></mujoco>",
+        "<mujoco><compiler meshdir='assets'/><asset><mesh name='a' file='it'/></asset></mujoco>",
+        "<mujoco><asset><texture type='cube' fileup = \"assets/it\"/></asset></mujoco>",
+        "<mujoco><include file='inner.xml'/></mujoco>",
+    ],
+)
+def test_files_that_an_mjcf_refers_to_are_regular(tmp_path, kind, text, monkeypatch):
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "assets" / "it").symlink_to(make_path(kind, tmp_path))
+    (tmp_path / "inner.xml").write_text("<mujoco><include file='assets/it'/></mujoco>")
+    (tmp_path / "robot.xml").write_text(text)
+    with pytest.raises((OSError, dyn_ros.UrdfError), match="assets/it"):
+        dyn_ros.Model.from_mujoco(tmp_path / "robot.xml")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises((OSError, dyn_ros.UrdfError), match="assets/it"):
+        dyn_ros.Model.from_mujoco(text)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parameters that change the robot of a node: locked joints, friction; wrenches of joints."""
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 pytest.importorskip("rclpy", reason="no ROS: run `make test`")
 pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
 
+from hostile_paths import KINDS, make_path
 from rcl_interfaces.msg import ParameterType
 from rcl_interfaces.srv import GetParameters
 from rclpy.parameter import Parameter
@@ -45,6 +47,17 @@ def lossy(start, tmp_path):
 
 def state_of(client, node):
     return client.listen(JointSpaceDynamics, node.name + "/state")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("null", "bytes")])
+def test_a_path_is_answered_within_a_second(client, node, tmp_path, kind):
+    """A request cannot contain the other kinds."""
+    path = make_path(kind, tmp_path)
+    for parameter in ("drives", "robot_description_file", "native_library"):
+        begin = time.perf_counter()
+        done, reason = client.set_parameters(node, **{parameter: path})
+        assert time.perf_counter() - begin < 1.0
+        assert not done and reason.startswith(f"{parameter}: ")
 
 
 # Locked joints

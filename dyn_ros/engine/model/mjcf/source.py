@@ -63,6 +63,12 @@ def load_model(mjcf: object) -> MjModel:
     else:
         _require_regular_file(os.fspath(mjcf), set())
     try:
+        os.fspath(mjcf).encode()
+    except UnicodeEncodeError:
+        raise UrdfError(
+            f"MuJoCo reads only UTF-8, but {short_repr(os.fspath(mjcf))} is not; rename or save it"
+        ) from None
+    try:
         if is_text:
             return mujoco.MjModel.from_xml_string(mjcf)
         return mujoco.MjModel.from_xml_path(os.fspath(mjcf))
