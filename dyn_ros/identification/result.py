@@ -18,8 +18,9 @@ from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.coordinates import has_single_coordinate
-from ..engine.model.urdf.text import END_OF_MESSAGE
+from ..engine.model.urdf.text import END_OF_MESSAGE, MAX_CHARACTERS
 from ..engine.model.write import write_urdf
+from ..files.reading import read_regular_file
 from .equation_sums import rounding_deviation
 from .friction_terms import friction_directions
 from .motion.filtering import REST_SPEED_RATIO
@@ -358,7 +359,7 @@ class Identification:
         ValueError
             The description is of another robot.
         """
-        text = Path(description).read_bytes().removesuffix(END_OF_MESSAGE.encode())
+        text = read_regular_file(description, MAX_CHARACTERS).removesuffix(END_OF_MESSAGE.encode())
         Path(path).write_bytes(write_urdf(text, self.identified))
 
 
