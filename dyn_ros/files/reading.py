@@ -10,6 +10,8 @@ import stat
 from os import PathLike
 from typing import BinaryIO
 
+NAME_IN_MESSAGE = 200  # characters that a message shows of a name that is too long
+
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a pipe"),
@@ -24,7 +26,15 @@ def open_regular_file(path: str | PathLike[str]) -> BinaryIO:
 
     Opening a pipe waits for a program that writes to it, and reading a device may never end.
     """
-    return open(path, "rb", opener=_open_regular)
+    try:
+        return open(path, "rb", opener=_open_regular)
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        name = os.fsdecode(path)
+        raise OSError(
+            error.errno, error.strerror, f"{name[:NAME_IN_MESSAGE]}... ({len(name)} characters)"
+        ) from None
 
 
 def read_regular_file(path: str | PathLike[str], max_size: int) -> bytes:

@@ -67,16 +67,6 @@ def load_yaml(text: str) -> Any:
             loader.dispose()
 
 
-def dump_yaml(content: Any, **style: Any) -> str:
-    """Return content that `load_yaml` reads as YAML, in the order of its keys.
-
-    ``style`` has further arguments of ``yaml.safe_dump``.
-    """
-    import yaml
-
-    return str(yaml.safe_dump(content, sort_keys=False, allow_unicode=True, **style))
-
-
 @functools.cache
 def _loader_type() -> Any:
     """Return the class of the parser: that of libyaml if there is one, with floats of YAML 1.2."""

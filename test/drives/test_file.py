@@ -235,7 +235,8 @@ def test_a_path_that_is_no_drives_file(model, tmp_path, kind):
     with pytest.raises((OSError, ValueError)) as error:
         dyn_ros.load_drives(model, path)
     assert time.perf_counter() - start < 1.0
-    assert path in str(error.value) or repr(path) in str(error.value)
+    assert path[:200] in str(error.value) or repr(path) in str(error.value)
+    assert len(str(error.value)) < 1000
 
 
 def test_parts_of_a_robot_keep_their_drives(model):

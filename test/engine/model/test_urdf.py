@@ -945,3 +945,13 @@ def test_a_massless_pair_of_mimics_warns_once():
         joint("k", "revolute", "a", "c", LIMIT + '<mimic joint="j"/>'),
     )
     assert [w.split('"')[1] for w in read_urdf(xml).warnings] == ["j"]
+
+
+def test_long_names_are_shortened_in_messages():
+    name = "x" * 100_000
+    with pytest.raises(UrdfError, match=r'joint "j" is the unknown link "x+\.\.\.') as error:
+        read_urdf(
+            '<robot name="r"><link name="a"/><joint name="j" type="fixed"><parent link="a"/>'
+            f'<child link="{name}"/></joint></robot>'
+        )
+    assert len(str(error.value)) < 1000

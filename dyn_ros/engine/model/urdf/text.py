@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from xml.parsers import expat
 
 from ....files.reading import read_regular_file
-from ...kernel.names import join_names
+from ...kernel.names import join_names, shorten
 
 MAX_CHARACTERS = 5_000_000
 """Longer texts are rejected. The largest known descriptions are below 1 MB."""
@@ -39,6 +39,7 @@ XACRO_REMEDY = (
     "ends in .xacro)"
 )
 
+_LONG_WORD_PATTERN = re.compile(r"\S{301,}")
 # XML's prolog: white space, processing instructions and comments, before a DOCTYPE or the root.
 _PROLOG_PATTERN = re.compile(r"(?:\s|<\?.*?\?>|<!--.*?-->)*", re.DOTALL)
 # What is not closed extends to the end: otherwise, the end would be searched from each beginning.
@@ -53,6 +54,8 @@ _PYTHON_ENCODINGS = ("idna", "punycode", "raw-unicode-escape", "undefined", "uni
 class UrdfError(ValueError):
     """A robot description that cannot be used; the message names the element and the remedy.
 
+    Names of more than 300 characters are shortened.
+
     Examples
     --------
     >>> try:
@@ -61,6 +64,9 @@ class UrdfError(ValueError):
     ...     print(error)
     the root element is <sdf>; expected <robot>
     """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(_LONG_WORD_PATTERN.sub(lambda match: shorten(match[0], 300), text))
 
 
 class IncompleteElement(UrdfError):
