@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..engine.kernel.names import short_repr
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.kernel.validation import finite_number, require_model
 from ..engine.model import Model
@@ -233,13 +234,13 @@ def excite(
     positive_numbers = {"period": period, "duration": duration, "rate": rate, "margin": margin}
     for name, value in positive_numbers.items():
         if not finite_number(name, value) > 0.0:
-            raise ValueError(f"{name}: expected more than 0, got {value!r}")
+            raise ValueError(f"{name}: expected more than 0, got {short_repr(value)}")
     if margin > 1.0:
-        raise ValueError(f"margin: expected at most 1, got {margin!r}")
+        raise ValueError(f"margin: expected at most 1, got {short_repr(margin)}")
     if harmonics < 3 or starts < 1:
         raise ValueError(
             "expected at least 3 harmonics, which start at rest, and 1 start, got "
-            f"harmonics={harmonics!r}, starts={starts!r}"
+            f"harmonics={short_repr(harmonics)}, starts={short_repr(starts)}"
         )
     if seed < 0:
         raise ValueError(f"seed: expected an integer >= 0, got {seed}")

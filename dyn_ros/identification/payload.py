@@ -13,6 +13,7 @@ from scipy.special import stdtrit
 from ..engine.algorithms import joint_torque_regressor, rnea
 from ..engine.algorithms.dynamics.friction import subtract_friction
 from ..engine.call.data import Data
+from ..engine.kernel.names import short_repr
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.kernel.validation import one_each, require_model
 from ..engine.model import Model
@@ -343,7 +344,7 @@ def _frame_index(model: Model, frame: str | int) -> int:
     if not 0 <= index < len(model.frame_names):
         raise ValueError(
             f"frame: expected a name, or an index from 0 to "
-            f"{len(model.frame_names) - 1}, got {frame!r}"
+            f"{len(model.frame_names) - 1}, got {short_repr(frame)}"
         )
     return index
 

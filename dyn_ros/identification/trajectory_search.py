@@ -188,7 +188,9 @@ def _moving_joints(model: Model, joints: Sequence[str] | None) -> NDArray[np.boo
     if joints is None:
         return np.ones(len(names), bool)
     if isinstance(joints, str):
-        raise ValueError(f"joints: expected a sequence of names, got the string {joints!r}")
+        raise ValueError(
+            f"joints: expected a sequence of names, got the string {short_repr(joints)}"
+        )
     for name in joints:
         if name not in names:
             raise ValueError(

@@ -172,13 +172,13 @@ def open_workers(
         if workers is not None:
             raise ValueError(
                 "workers: expected None with a scheduler, which has its own workers, "
-                f"got {workers!r}"
+                f"got {short_repr(workers)}"
             )
         from .run.cluster import ClusterWorkers
 
         return ClusterWorkers(scheduler)
     if workers is not None and workers < 1:
-        raise ValueError(f"workers: expected at least 1, got {workers!r}")
+        raise ValueError(f"workers: expected at least 1, got {short_repr(workers)}")
     kernels.compile_kernels()
     return LocalWorkers(workers or processor_count(), retries, fork)
 

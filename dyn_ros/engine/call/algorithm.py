@@ -222,7 +222,7 @@ class Algorithm:
         if data.model is not model:
             raise ValueError(
                 f"data: created for {data.model!r}, but called with the model "
-                f"{model!r}; create a dyn_ros.Data(model) for each model"
+                f"{short_repr(model)}; create a dyn_ros.Data(model) for each model"
             )
         if len(values) != len(self.inputs):
             selector = "a selector and " if self.options else ""

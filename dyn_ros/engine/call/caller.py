@@ -15,6 +15,7 @@ import numpy as np
 from ..kernel.fields import Field, public_view
 from ..kernel.joints import compute_sines
 from ..kernel.lanes import LANES
+from ..kernel.names import short_repr
 from ..kernel.packing import HAS_INPUT, NCONSTRAINTS, OPTION, STATUS, KernelArgs
 from ..kernel.types import Array
 from ..machine_code import extension
@@ -83,7 +84,9 @@ class Caller:
             data._claim(threading.get_ident())
             return self._run_one(data, selector, values, constraints)
         if not isinstance(threads, (int, np.integer)) or threads < 1:
-            raise ValueError(f"threads: expected a whole number of at least 1, got {threads!r}")
+            raise ValueError(
+                f"threads: expected a whole number of at least 1, got {short_repr(threads)}"
+            )
         run = self._run_batch if JIT else self._run_each
         arrays = data._run_busy(
             lambda: run(data, selector, values, constraints, size, int(threads))

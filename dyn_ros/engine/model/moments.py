@@ -27,7 +27,9 @@ def recording_interval(
     begin = first if since is None else to_nanoseconds(since, first, "since")
     end = last if until is None else to_nanoseconds(until, first, "until")
     if since is not None and until is not None and begin >= end:
-        raise ValueError(f"since, until: expected an interval, got {since!r} to {until!r}")
+        raise ValueError(
+            f"since, until: expected an interval, got {short_repr(since)} to {short_repr(until)}"
+        )
     return max(begin, first), min(end, last)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...engine.kernel.names import join_names, short_repr
 from ...engine.kernel.types import Array, ArrayLike
 from ...engine.kernel.validation import as_array, describe_coordinate, require_model, require_valid
 from ...engine.model.drives import MAX_MEASUREMENT
@@ -106,11 +107,14 @@ def make_contact_mask(
     Raise a ValueError for unknown frames, or other shapes or numbers.
     """
     if isinstance(contacts, str):
-        raise ValueError(f"contacts: expected a sequence of names, got the string {contacts!r}")
+        raise ValueError(
+            f"contacts: expected a sequence of names, got the string {short_repr(contacts)}"
+        )
     for name in contacts:
         if name not in model.frame_names:
             raise ValueError(
-                f"contacts: no frame named {name!r}; available: {', '.join(model.frame_names)}"
+                f"contacts: no frame named {short_repr(name)}; available: "
+                + join_names(model.frame_names)
             )
     if in_contact is None:
         return None

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...drives.efforts import convert_to_torques
+from ...engine.kernel.names import short_repr
 from ...engine.kernel.types import Array, ArrayLike
 from ...engine.kernel.validation import finite_number
 from ...engine.model.coordinates import JointSlices, joint_slices
@@ -80,7 +81,9 @@ def prepare_recording(
         is_repeat, is_held = recording.repeat_mask(), recording.held_effort_mask()
         v, a = recording.differentiate()
     elif cutoff is not None:
-        raise ValueError(f"cutoff: expected None, since v and a are given, got {cutoff!r}")
+        raise ValueError(
+            f"cutoff: expected None, since v and a are given, got {short_repr(cutoff)}"
+        )
     else:
         recording.report_gaps()
     fields = recording.inner_arrays()

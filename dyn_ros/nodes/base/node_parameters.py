@@ -12,11 +12,12 @@ from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValu
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
-from ...engine.kernel.names import name_arguments, short_repr
+from ...engine.kernel.names import name_arguments, short_repr, shorten
 from ...states.joint_states import STALENESS
 
 _PARAMETERS = {"lock": "locked_joints", "reduced": "locked_joints"}
 """Parameters whose names differ from the arguments in messages."""
+MAX_REASON_LENGTH = 1000  # characters; values and files may contain long names
 
 
 @dataclass(frozen=True)
@@ -326,6 +327,7 @@ class Parameters:
                 self._accept({**self.values, **changes}, changes.keys())
             except Exception as error:
                 reason = name_parameters(self.specs.values(), error) or type(error).__name__
+        reason = shorten(reason, MAX_REASON_LENGTH)
         return SetParametersResult(successful=not reason, reason=reason)
 
     def _after_set(self, parameters: Iterable[Parameter]) -> None:

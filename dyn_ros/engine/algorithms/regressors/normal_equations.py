@@ -388,7 +388,7 @@ def _pad_features(features: ArrayLike) -> tuple[ArrayLike, int]:
     except ValueError:  # the call rejects it
         return features, NFEATURES
     count = array.shape[-1] if array.ndim in (2, 3) else NFEATURES
-    if count >= NFEATURES:
+    if count >= NFEATURES or array.dtype.kind not in "fiub":  # the call rejects other numbers
         return features, count
     padded = np.zeros((*array.shape[:-1], NFEATURES))
     padded[..., :count] = array
