@@ -76,7 +76,7 @@ def load_drives(model: Model, path: str | PathLike[str]) -> None:
         The file is not a drives file, a joint or property is unknown, or a number is out of range;
         the model does not change. The message names the file, the joint and the property.
     OSError
-        The file cannot be read.
+        The file cannot be read, or is not a regular file.
 
     Examples
     --------

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from ...engine.kernel.names import shorten
 from ...files.json_text import load_json
 from ...files.reading import read_regular_file
 from ...files.writing import write_whole_file
@@ -126,7 +127,7 @@ class ResultFolder:
 
 def _format_option(value: Any) -> str:
     """Return the value of an option for a message."""
-    return "not given" if value is None else json.dumps(value)
+    return "not given" if value is None else shorten(json.dumps(value))
 
 
 def _read_manifest(path: Path) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ import dyn_ros
 from dyn_ros import Model
 from dyn_ros.engine.algorithms.constrained.constraints import ConstrainedMotion
 from dyn_ros.engine.kernel.fields import MAX_CONSTRAINTS
-from dyn_ros.engine.kernel.names import join_names
+from dyn_ros.engine.kernel.names import join_names, short_repr
 from dyn_ros.engine.kernel.types import Array
 
 from ...states.joint_states import Rejected
@@ -76,7 +76,9 @@ def constraints_from_message(robot: RobotContext, message: Any) -> Constraints:
             f"directions, or none, got {len(acceleration)}"
         )
     if not np.isfinite(acceleration).all():
-        raise Rejected(f"acceleration: expected finite numbers, got {acceleration.tolist()!r:.80}")
+        raise Rejected(
+            f"acceleration: expected finite numbers, got {short_repr(acceleration.tolist())}"
+        )
     return _make_constraints(
         robot,
         frames * cols if len(frames) == 1 else frames,
