@@ -24,6 +24,9 @@ _REFERENCE = re.compile(
 )
 """An argument of a function in a message, such as ``lock=``, or an attribute of a model."""
 
+MAX_DECIMAL_BITS = 10_000
+"""Longer integers are hexadecimal in messages: Python converts at most 4300 decimal digits."""
+
 
 def join_names(
     names: Iterable[str], most: int | None = None, write: Callable[[str], str] = str

@@ -54,6 +54,7 @@ def test_values_of_any_size_are_abbreviated():
         text = short_repr(value)
         assert time.perf_counter() - begin < 0.1
         assert len(text) == 80 and text.endswith("...")
+    assert short_repr(10**400) == "1" + 76 * "0" + "..."
     assert short_repr(numbers, 16) == "[0, 1, 2, 3, ..."
     assert shorten("abcdef", 5) == "ab..." and shorten("abcde", 5) == "abcde"
 
