@@ -13,7 +13,6 @@ import argparse
 import json
 import platform
 import shlex
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -28,6 +27,7 @@ from ..engine.machine_code import extension, library
 from ..engine.machine_code.compiler import ENTRIES, Entry
 from ..engine.machine_code.targets import TARGETS, best_target, same_architecture
 from ..engine.machine_code.workers import compile_in_processes, worker_environment
+from ..files.writing import install_files
 
 BATCH_ENTRIES_OF_NODES = ("joint_torque_regressor-lanes", "rnea-lanes")
 
@@ -92,8 +92,11 @@ def _link_libraries(out: Path, entries: Sequence[Entry], targets: Sequence[str])
         }
     )
     for target in targets:
-        _link_library(entries, target, out / target)
-        (out / target / library.MANIFEST).write_text(manifest)
+        with tempfile.TemporaryDirectory() as temporary:
+            result = Path(temporary)
+            _link_library(entries, target, result / library.FILE)
+            (result / library.MANIFEST).write_text(manifest)
+            install_files(result, out / target)
 
 
 def link_command(target: str) -> list[str]:
@@ -103,10 +106,8 @@ def link_command(target: str) -> list[str]:
     return extension.c_compiler()
 
 
-def _link_library(entries: Sequence[Entry], target: str, folder: Path) -> None:
+def _link_library(entries: Sequence[Entry], target: str, path: Path) -> None:
     """Link the code of entries for a target into a library."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as objects:
         for entry in entries:
             Path(objects, f"{entry.symbol}.o").write_bytes(entry.code_for(target))
@@ -118,7 +119,7 @@ def _link_library(entries: Sequence[Entry], target: str, folder: Path) -> None:
             "-Wl,-s",
             f"-Wl,-soname,{library.FILE}",
             "-o",
-            str(folder / library.FILE),
+            str(path),
             *map(str, sorted(Path(objects).iterdir())),
             "-lm",
         ]

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..drives import save_drives
 from ..drives.efforts import rescale_torques
+from ..drives.file import drives_text
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.drives import MAX_MEASUREMENT
 from ..engine.model.urdf.text import encoding_of
 from ..engine.model.write import write_urdf
+from ..files.writing import write_whole_files
 from . import arguments, recording_arguments
 from .arguments import ESTIMATE, Commands, UsageError, positive_number, report_errors
 
@@ -401,15 +402,17 @@ def _write_results(
     """Write the description, the drives and the report, as the options require."""
     if options.output:
         from ..identification.locking import copy_drives
+        from ..identification.result import urdf_content
 
         description = arguments.robot_text(options)
         if options.robot.is_file() and description == options.source:
-            result.write_urdf(options.robot, options.output)
+            content = urdf_content(options.robot, result.identified)
         else:  # a pipe, or xacro
             text = write_urdf(description, result.identified)
-            options.output.write_bytes(text.encode(encoding_of(text.encode())))
+            content = text.encode(encoding_of(text.encode()))
         drives = options.output.with_suffix(".drives.yaml")
-        save_drives(copy_drives(model, result.identified), drives)
+        properties = drives_text(copy_drives(model, result.identified))
+        write_whole_files({options.output: content, drives: properties.encode()})
         print(f"wrote {options.output}, and {drives} with what a URDF cannot express")
     if options.report:
         from ..identification.report import write_report

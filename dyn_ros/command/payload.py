@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from ..files.writing import write_whole_text
 from . import arguments, recording_arguments
 from .arguments import Commands, UsageError, report_errors
 
@@ -69,7 +70,7 @@ def _run_payload(options: argparse.Namespace) -> None:
     tables.show_payload(locked_model.velocity_names, payload, warnings, options)
     if options.output:
         with report_errors(options.output):
-            options.output.write_text(_format_request(payload, options.name), encoding="utf-8")
+            write_whole_text(options.output, _format_request(payload, options.name))
         print(f"wrote {options.output}")
 
 

@@ -26,6 +26,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..engine.model.urdf import Tree
+from ..files.writing import write_whole_text
 
 if TYPE_CHECKING:
     from ..msg import JointSpaceDynamics
@@ -211,7 +212,7 @@ def save_snapshot(path: Path, tree: Tree, message: JointSpaceDynamics, flow: Flo
     """Save the view of a message as an SVG file."""
     console = Console(record=True, width=DEFAULT_WIDTH, file=io.StringIO(), force_terminal=True)
     console.print(message_view(tree, message, flow))
-    console.save_svg(str(path), title="dyn_ros demo", code_format=SVG_FORMAT)
+    write_whole_text(path, console.export_svg(title="dyn_ros demo", code_format=SVG_FORMAT))
 
 
 def _start_text(seconds: float, output_line: str) -> str:

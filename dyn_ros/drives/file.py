@@ -16,6 +16,7 @@ from ..engine.kernel.names import join_names, short_repr, similar_names
 from ..engine.kernel.types import Array
 from ..engine.model import Drives, Model
 from ..engine.model.drives import MAX_MEASUREMENT
+from ..files.writing import write_whole_text
 from ..files.yaml_text import read_yaml
 
 _MODEL_PROPERTIES = {"armature": 0.0, "damping": 0.0, "friction": 0.0}
@@ -135,6 +136,8 @@ def is_torque_unit(unit: str) -> bool:
 def save_drives(model: Model, path: str | PathLike[str]) -> None:
     """Write the drives, rotor inertias and friction of a model to a file for ``load_drives``.
 
+    A previous file remains if it cannot be written.
+
     Raises
     ------
     OSError
@@ -150,6 +153,11 @@ def save_drives(model: Model, path: str | PathLike[str]) -> None:
     >>> print(drives_file.read_text().splitlines()[3])
       shoulder_yaw:
     """
+    write_whole_text(path, drives_text(model))
+
+
+def drives_text(model: Model) -> str:
+    """Return the content of the file that `save_drives` writes."""
     import yaml
 
     drives, joints = model.drives, {}
@@ -183,10 +191,8 @@ def save_drives(model: Model, path: str | PathLike[str]) -> None:
                 [_round_number(x) for x in row] for row in drives.coupling[np.ix_(rows, rows)]
             ],
         }
-    Path(path).write_text(
-        _HEADER.format(name=model.name)
-        + yaml.safe_dump(content, sort_keys=False, allow_unicode=True),
-        encoding="utf-8",
+    return _HEADER.format(name=model.name) + str(
+        yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
     )
 
 

@@ -18,6 +18,7 @@ from ..engine.machine_code.compiler import Entry
 from ..engine.machine_code.extension import native
 from ..engine.machine_code.targets import TARGETS, best_target, same_architecture
 from ..engine.machine_code.workers import compile_in_processes
+from ..files.writing import install_files
 from . import c_header, c_sources, cpp_header, packages
 from .functions import find_functions
 
@@ -207,10 +208,11 @@ def link_library(
                 lib = lib / "glibc-hwcaps" / target
             _link_objects(target, lib, name, build)
         packages.write_packages(result / "lib", name)
+        install_files(result, folder)
         # The loader would prefer these libraries of a former export.
         for path in folder.glob(f"lib/glibc-hwcaps/*/lib{name}.*"):
-            path.unlink()
-        _install_files(result, folder)
+            if not (result / path.relative_to(folder)).exists():
+                path.unlink()
 
 
 def _write_texts(folder: Path, texts: Mapping[str, str]) -> None:
@@ -218,17 +220,6 @@ def _write_texts(folder: Path, texts: Mapping[str, str]) -> None:
     folder.mkdir(parents=True)
     for file, text in texts.items():
         (folder / file).write_text(text, encoding="utf-8")
-
-
-def _install_files(result: Path, folder: Path) -> None:
-    """Copy files to a folder; programs that have loaded a former library keep it."""
-    for path in sorted(result.rglob("*")):
-        destination = folder / path.relative_to(result)
-        if path.is_dir():
-            destination.mkdir(parents=True, exist_ok=True)
-        else:
-            destination.unlink(missing_ok=True)
-            shutil.copy(path, destination, follow_symlinks=False)
 
 
 def _link_objects(target: str, lib: Path, name: str, build: Path) -> None:

@@ -8,7 +8,7 @@ import contextlib
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import BinaryIO
@@ -24,17 +24,17 @@ def write_whole_file(path: str | PathLike[str]) -> Iterator[BinaryIO]:
     ``path``.
     """
     target = Path(os.path.realpath(path))
-    try:
+    with _name_in_errors(path, target):
         if target.exists() and not target.is_file():
             with open(target, "wb") as file:
                 yield file
             return
-        with _replace_when_complete(target) as file:
+        with _replacement(target) as temporary, open(temporary, "wb") as file:
+            with contextlib.suppress(FileNotFoundError):
+                os.fchmod(file.fileno(), stat.S_IMODE(target.stat().st_mode))
             yield file
-    except OSError as error:
-        if error.filename is not None and not _is_temporary(error.filename, target):
-            raise
-        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
+            file.flush()
+            os.fsync(file.fileno())
 
 
 def write_whole_text(path: str | PathLike[str], text: str) -> None:
@@ -43,22 +43,59 @@ def write_whole_text(path: str | PathLike[str], text: str) -> None:
         file.write(text.encode())
 
 
-@contextlib.contextmanager
-def _replace_when_complete(target: Path) -> Iterator[BinaryIO]:
-    """Open a temporary file that replaces ``target``, with its permissions, after the last byte."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            with contextlib.suppress(FileNotFoundError):
-                os.fchmod(file.fileno(), stat.S_IMODE(target.stat().st_mode))
-            yield file
+def write_whole_files(contents: Mapping[Path, bytes]) -> None:
+    """Write files that belong together: all of them are complete before the first one appears."""
+    with contextlib.ExitStack() as stack:
+        for path, content in contents.items():
+            file = stack.enter_context(write_whole_file(path))
+            file.write(content)
             file.flush()
-            os.fsync(file.fileno())
+
+
+def install_files(source: Path, folder: Path) -> None:
+    """Copy the files and links below ``source`` to the same places below ``folder``.
+
+    All of them are complete before the first one appears. Programs that use a file that is replaced
+    keep it. An OSError names the file below ``folder``.
+    """
+    with contextlib.ExitStack() as stack:
+        for path in sorted(source.rglob("*")):
+            if path.is_symlink() or path.is_file():
+                target = folder / path.relative_to(source)
+                stack.enter_context(_name_in_errors(target, target))
+                temporary = stack.enter_context(_replacement(target))
+                _copy_file(path, temporary)
+
+
+@contextlib.contextmanager
+def _name_in_errors(path: str | PathLike[str], target: Path) -> Iterator[None]:
+    """Raise OSErrors of the temporary file of ``target``, or of no file, with the name ``path``."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None and not _is_temporary(error.filename, target):
+            raise
+        raise OSError(error.errno, error.strerror or str(error), os.fspath(path)) from error
+
+
+@contextlib.contextmanager
+def _replacement(target: Path) -> Iterator[Path]:
+    """Yield the path of a temporary file that replaces ``target`` at the end of the block.
+
+    Missing folders are created. After an error, they and the temporary file are removed.
+    """
+    temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.tmp")
+    missing = [folder for folder in target.parents if not folder.exists()]
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
         os.replace(temporary, target)
     except BaseException:
         with contextlib.suppress(OSError):
             temporary.unlink()
+        for folder in missing:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
         raise
     _flush_folder(target.parent)
 
@@ -66,6 +103,18 @@ def _replace_when_complete(target: Path) -> Iterator[BinaryIO]:
 def _is_temporary(name: str | bytes, target: Path) -> bool:
     """Return True if an error names the temporary file of ``target``."""
     return os.fsdecode(name).startswith(os.fspath(target.with_name(f".{target.name[:200]}.")))
+
+
+def _copy_file(source: Path, target: Path) -> None:
+    """Copy a file with its permissions, or a link, to the disk."""
+    if source.is_symlink():
+        target.symlink_to(source.readlink())
+        return
+    with open(target, "wb") as file:
+        os.fchmod(file.fileno(), stat.S_IMODE(source.stat().st_mode))
+        file.write(source.read_bytes())
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _flush_folder(folder: Path) -> None:

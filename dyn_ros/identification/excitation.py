@@ -17,6 +17,7 @@ from ..engine.kernel.types import Array, ArrayLike
 from ..engine.kernel.validation import finite_number, require_model
 from ..engine.model import Model
 from ..engine.model.drives import with_torque_efforts
+from ..files.writing import write_whole_text
 from .samples import Samples
 from .trajectory_search import Box, Series, TrajectorySearch, joint_limits
 
@@ -340,4 +341,4 @@ def _write_trajectory(
             *(f"- {json.dumps(point)}" for point in points),
         ]
         text = "\n".join(lines) + "\n"
-    Path(path).write_text(text, encoding="utf-8")
+    write_whole_text(path, text)

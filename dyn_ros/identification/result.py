@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from ..engine.model.coordinates import has_single_coordinate
 from ..engine.model.urdf.text import END_OF_MESSAGE, MAX_CHARACTERS
 from ..engine.model.write import write_urdf
 from ..files.reading import read_regular_file
+from ..files.writing import write_whole_file
 from .equation_sums import rounding_deviation
 from .friction_terms import friction_directions
 from .motion.filtering import REST_SPEED_RATIO
@@ -359,8 +359,14 @@ class Identification:
         ValueError
             The description is of another robot.
         """
-        text = read_regular_file(description, MAX_CHARACTERS).removesuffix(END_OF_MESSAGE.encode())
-        Path(path).write_bytes(write_urdf(text, self.identified))
+        with write_whole_file(path) as file:
+            file.write(urdf_content(description, self.identified))
+
+
+def urdf_content(description: str | PathLike[str], model: Model) -> bytes:
+    """Return the content of a description's file, in its encoding, with the numbers of a model."""
+    text = read_regular_file(description, MAX_CHARACTERS).removesuffix(END_OF_MESSAGE.encode())
+    return write_urdf(text, model)
 
 
 def _friction_torque(model: Model, samples: Samples, torque: Array) -> Array:

@@ -17,6 +17,7 @@ import numpy as np
 from ..engine.kernel.names import short_repr
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model
+from ..files.writing import write_whole_text
 from ..files.yaml_text import read_yaml
 from ..observer.contact_intervals import ContactInterval, find_contact_intervals
 from ..observer.thresholds import (
@@ -290,13 +291,13 @@ def save_calibration(calibration: Calibration, name: str, path: str | PathLike[s
     values: dict[str, Any] = {"joints": list(settings.calibrated)}
     values |= {name: _round_values(value) for name, value in parameters.items()}
     note = _NO_VELOCITY_NOTE if settings.velocity is False else ""
-    Path(path).write_text(
+    write_whole_text(
+        path,
         _HEADER.format(name=name, joints=", ".join(calibration.velocity_names))
         + note
         + yaml.safe_dump(
             {"/**": {"ros__parameters": values}}, sort_keys=False, default_flow_style=None
         ),
-        encoding="utf-8",
     )
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from ...engine.kernel.types import Array
 from ...engine.model.coordinates import has_single_coordinate
+from ...files.writing import write_whole_text
 from ..result import Identification, JointResult
 from . import figures
 
@@ -94,7 +95,7 @@ def write_report(
         combinations=list(combinations),
         undetermined=[sentence.partition(": ")[::2] for sentence in result.undetermined],
     )
-    Path(path).write_text(page, encoding="utf-8")
+    write_whole_text(path, page)
 
 
 def require_packages() -> None:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -16,6 +17,7 @@ import numpy as np
 from ...engine.kernel.names import name_file, similar_names
 from ...engine.kernel.types import Array
 from ...engine.model.model import Model
+from ...files.writing import write_whole_file
 from . import files as tables
 from .files import CsvFile, ParquetFile, Table
 from .renaming import resolve_columns
@@ -229,13 +231,17 @@ class Columns:
 
 
 def write_columns(path: str | PathLike[str], columns: Mapping[str, Array]) -> None:
-    """Write columns (B,) to a file, CSV or Parquet by its suffix."""
-    if tables.file_suffix(path) == ".parquet":
-        arrow = tables.import_pyarrow()
-        arrow.parquet.write_table(arrow.table(dict(columns)), path, row_group_size=_ROW_GROUP_SIZE)
-        return
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerow(columns)
+    """Write columns (B,) to a file, CSV or Parquet by its suffix, completely or not at all."""
+    is_parquet = tables.file_suffix(path) == ".parquet"
+    arrow = tables.import_pyarrow() if is_parquet else None
+    with write_whole_file(path) as file:
+        if arrow is not None:
+            table = arrow.table(dict(columns))
+            arrow.parquet.write_table(table, file, row_group_size=_ROW_GROUP_SIZE)
+            return
+        names = io.StringIO()
+        csv.writer(names, lineterminator="\n").writerow(columns)
+        file.write(names.getvalue().encode())
         count = len(next(iter(columns.values())))
         for start in range(0, count, _ROW_GROUP_SIZE):
             block = [column[start : start + _ROW_GROUP_SIZE] for column in columns.values()]

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 from html import escape
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from ...check import Examination, LinkInertia
 from ...check.hulls import Hull, measure_box
 from ...engine.kernel.types import Array
+from ...files.writing import write_whole_text
 
 INERTIA_COLOR, FINDING_COLOR = "#2a78d6", "#d03b3b"
 HULL_COLOR, NAME_COLOR = "#9aa0a6", "#7a1010"
@@ -58,7 +58,7 @@ def save_picture(examination: Examination, path: str | os.PathLike[str], title: 
         legend={"itemsizing": "constant"},
         margin={"l": 0, "r": 0, "b": 0, "t": 50},
     )
-    Path(path).write_text(figure.to_html(include_plotlyjs=True), encoding="utf-8")
+    write_whole_text(path, figure.to_html(include_plotlyjs=True))
 
 
 def _link_traces(examination: Examination, name: str) -> list[Trace]:
