@@ -282,6 +282,7 @@ def _run_check(options: argparse.Namespace) -> int:
 
     from . import tables
 
+    arguments.require_folders(options.picture)
     if options.picture is not None:
         with report_errors():
             from ..viewer.scene.inertia_picture import import_plotly
@@ -372,6 +373,7 @@ def _run_excite(options: argparse.Namespace) -> None:
     model = recording_arguments.lock_at_positions(
         read_robot(options, Model.from_urdf), options.lock
     )
+    arguments.require_folders(options.output)
     with (
         tables.progress_bar("searching", MofNCompleteColumn()) as show,
         report_errors(options.output),
