@@ -7,7 +7,7 @@ import sys
 if sys.platform == "win32":
     raise ImportError("dyn_ros does not run on Windows; use it in WSL")
 
-from .command import ctrl_c  # noqa: F401, I001    # first: the other imports take a second
+from .command import ctrl_c, failures  # noqa: F401, I001    # first: the other imports take a second
 import gc
 import importlib
 import pkgutil

@@ -80,22 +80,21 @@ def _compile_entries(entries: Sequence[Entry], targets: Sequence[str]) -> None:
 
 def _link_libraries(out: Path, entries: Sequence[Entry], targets: Sequence[str]) -> None:
     """Link a library for each target, and describe it."""
-    manifest = json.dumps(
-        {
-            "sources": library.digest_of_sources(),
-            "entries": {entry.name: entry.digest for entry in entries},
-            "programs": {
-                program.name: program.description()
-                for algorithm in ALGORITHMS.values()
-                for program in algorithm.programs
-            },
-        }
-    )
+    manifest = {
+        "sources": library.digest_of_sources(),
+        "entries": {entry.name: entry.digest for entry in entries},
+        "programs": {
+            program.name: program.description()
+            for algorithm in ALGORITHMS.values()
+            for program in algorithm.programs
+        },
+    }
     for target in targets:
         with tempfile.TemporaryDirectory() as temporary:
             result = Path(temporary)
             _link_library(entries, target, result / library.FILE)
-            (result / library.MANIFEST).write_text(manifest)
+            checksum = library.checksum_of_file(result / library.FILE)
+            (result / library.MANIFEST).write_text(json.dumps(manifest | {"checksum": checksum}))
             install_files(result, out / target)
 
 

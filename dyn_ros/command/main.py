@@ -3,14 +3,13 @@
 """The ``dyn_ros`` command."""
 
 import argparse
-import io
-import os
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from .. import __version__
 from ..check import Examination, examine_urdf
@@ -19,7 +18,7 @@ from ..engine.machine_code.cache import cache_folder
 from ..engine.model import Model
 from ..engine.model.model import RootJoint
 from ..engine.model.urdf import read_urdf
-from . import arguments, ctrl_c
+from . import arguments, ctrl_c, failures
 from .arguments import (
     Commands,
     UsageError,
@@ -31,15 +30,17 @@ from .arguments import (
 )
 from .calibrate import add_calibrate
 from .export import add_export
+from .failures import OutputError
 from .identify import add_identify
 from .log import add_log
 from .payload import add_payload
+from .standard_streams import replace_standard_streams
 from .view import add_view
 
 _MAX_CONDITION_NUMBER = 1000.0
 _EXIT_CODES = (
-    "exit codes: 0; 1: check has findings, or log found damaged recordings; 2: the "
-    "input is invalid; 130: Ctrl-C"
+    "exit codes: 0; 1: check has findings, or log found damaged recordings; 2: the input is "
+    "invalid, or the output cannot be written; 130: Ctrl-C"
 )
 _COMPLETION_HELP = """bash: add to ~/.bashrc:
   source <(dyn_ros completion bash)
@@ -55,28 +56,33 @@ def main(argv: Sequence[str] | None = None) -> int:
     ``argv`` are arguments without the program's name; by default, the arguments of the process.
     Arguments that ``ros2 run`` and launch append after ``--ros-args`` are ignored.
     """
-    command_arguments, xacro_arguments = arguments.split_arguments(
-        _remove_ros_arguments(sys.argv[1:] if argv is None else argv)
-    )
+    if argv is not None:
+        return _run_arguments(argv)
+    replace_standard_streams()
+    exit_code: Any = failures.EXIT_CODE
+    try:
+        exit_code = _run_arguments(sys.argv[1:])
+    except SystemExit as error:  # of argparse, or SIGTERM
+        exit_code = error.code
+    except Exception as error:
+        failures.report_error(error)
+    try:
+        sys.stdout.flush()
+    except OutputError as error:
+        failures.report_error(error)
+        exit_code = failures.EXIT_CODE
+    ctrl_c.exit_immediately_on_sigint()  # Python ends now
+    return exit_code
+
+
+def _run_arguments(argv: Sequence[str]) -> int:
+    """Run the command with these arguments; return its exit code."""
+    command_arguments, xacro_arguments = arguments.split_arguments(_remove_ros_arguments(argv))
     parser = _make_parser()
     options = parser.parse_args(command_arguments, argparse.Namespace(xacro=xacro_arguments))
     if xacro_arguments and not (getattr(options, "robot", None) or getattr(options, "file", None)):
         name, value = next(iter(xacro_arguments.items()))
         parser.error(f"{name}:={value} is an argument for a xacro file, but no robot is specified")
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
-    try:
-        return _run_command(options)
-    finally:
-        if argv is None:
-            with suppress(OSError):
-                sys.stdout.flush()
-            ctrl_c.exit_immediately_on_sigint()  # Python ends now
-
-
-def _run_command(options: argparse.Namespace) -> int:
-    """Run the command; return its exit code, and print errors that the user can correct."""
     try:
         ctrl_c.raise_on_sigint()
         arguments.find_robots(options)
@@ -84,12 +90,12 @@ def _run_command(options: argparse.Namespace) -> int:
     except UsageError as error:
         text = arguments.name_options(options, " ".join(str(error).split()))
         print(f"dyn_ros {options.command}: {text}", file=sys.stderr)
-        return 2
+        return failures.EXIT_CODE
     except KeyboardInterrupt:
         return ctrl_c.INTERRUPTED_EXIT_CODE
-    except BrokenPipeError:  # a program such as `head` reads no more
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+    except (ImportError, MemoryError, OSError, OutputError) as error:
+        failures.report_error(error, options.command)
+        return failures.EXIT_CODE
 
 
 def demo() -> int:

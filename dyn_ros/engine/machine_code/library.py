@@ -42,9 +42,16 @@ class _InstalledLibrary:
     @functools.cached_property
     def code(self) -> Any:
         try:
+            if checksum_of_file(self._path) != self.manifest["checksum"]:
+                raise OSError(f"{self._path}: the file is damaged")
             return open_library(self._path)
         except OSError as error:
             raise ImportError(f"{error}; {_REMEDY}") from None
+
+
+def checksum_of_file(path: Path) -> str:
+    """Return the SHA-256 checksum of a library. The loader would run damaged code."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:
@@ -52,7 +59,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         manifest = load_json(read_regular_file(path, _MAX_MANIFEST_SIZE))
     except (OSError, ValueError) as error:
         raise ImportError(f"{path}: cannot be read: {error}; {_REMEDY}") from None
-    fields = {"sources": str, "entries": dict, "programs": dict}
+    fields = {"sources": str, "entries": dict, "programs": dict, "checksum": str}
     if not isinstance(manifest, dict) or not all(
         isinstance(manifest.get(name), kind) for name, kind in fields.items()
     ):

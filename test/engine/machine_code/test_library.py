@@ -148,7 +148,8 @@ def test_a_folder_without_a_library_for_this_processor_is_reported(tmp_path, mon
     [
         ("{", "cannot be read: Expecting property name"),
         ("", "cannot be read"),
-        ("[]", "expected sources, entries, programs"),
+        ("[" * 100_000, "cannot be read: maximum recursion depth exceeded"),
+        ("[]", "expected sources, entries, programs, checksum"),
         ('{"sources": ""}', "expected sources, entr"),
         ('{"sources": "", "entries": {}, "programs": []}', "expected sources, entries, programs"),
     ],
@@ -163,10 +164,23 @@ def test_a_damaged_manifest_is_reported(tmp_path, monkeypatch, text, reason):
         library._installed_library.__wrapped__()
 
 
-def test_a_damaged_library_is_reported(folder, tmp_path, monkeypatch):
+@pytest.mark.parametrize("damage", ["cut", "empty", "one bit"])
+def test_a_damaged_library_is_reported(damage, folder, tmp_path, monkeypatch):
     copy = shutil.copytree(folder, tmp_path / "copy")
     code = copy / best_target() / library.FILE
-    code.write_bytes(code.read_bytes()[:5000])
+    content = bytearray(code.read_bytes())
+    content[len(content) // 2] ^= 1
+    code.write_bytes({"cut": content[:5000], "empty": b"", "one bit": content}[damage])
     monkeypatch.setenv("DYN_ROS_LIBRARY", str(copy))
-    with pytest.raises(ImportError, match="the file is incomplete.*set DYN_ROS_LIBRARY to none"):
+    with pytest.raises(ImportError, match="the file is damaged.*set DYN_ROS_LIBRARY to none"):
         assert library._installed_library.__wrapped__().code
+
+
+def test_a_manifest_that_is_a_pipe_is_reported(folder, tmp_path, monkeypatch):
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    manifest = copy / best_target() / library.MANIFEST
+    manifest.unlink()
+    os.mkfifo(manifest)
+    monkeypatch.setenv("DYN_ROS_LIBRARY", str(copy))
+    with pytest.raises(ImportError, match=f"{library.MANIFEST}: cannot be read: .*a pipe"):
+        library._installed_library.__wrapped__()
