@@ -9,6 +9,7 @@ import dataclasses
 import gzip
 import io
 import socket
+import traceback
 from collections.abc import Callable, Iterable
 from html import escape
 from http import HTTPStatus
@@ -20,13 +21,14 @@ from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
 
 from . import viser_internals
-from .trust import Trust
+from .trust import Trust, printable
 from .trust import is_loopback as is_loopback
 from .viser_internals import Answer, Message
 from .viser_internals import PageError as PageError
 
 PORT_COUNT = 20  # ports to try
-MAX_REPORTED_REFUSALS = 100  # different lines
+MAX_REPORTED_LINES = 100  # different ones
+MAX_PATH_LENGTH = 255  # bytes, of a request without its query; file systems refuse longer names
 WIDE_WIDTH = 1150  # px; a wide window has room for a second panel next to the robot
 TITLE = "<title>Viser</title>"
 FOLDER = Path(__file__).parent
@@ -63,22 +65,24 @@ class DynRosReach(Message, include_in_scene_serialization=False):  # type: ignor
 class Server(viser.ViserServer):
     """viser's server without its public tunnel, which answers only trusted requests.
 
-    `report` receives a line for each different reason why requests are refused. `windows` are by
-    client id. `on_window` is called, in viser's thread, when a window opens or changes.
+    `report` receives a line for each different reason why requests are refused, and for each
+    different fault in what clients send, up to `MAX_REPORTED_LINES`. `windows` are by client id.
+    `on_window` is called, in viser's thread, when a window opens or changes.
     `reaching_clients` are the ids of clients whose pointer is near the ball that pulls the robot.
     """
 
     def __init__(
         self, host: str, port: int, title: str, trust: Trust, report: Callable[[str], None]
     ) -> None:
-        self._trust, self._report_refusal = trust, report
-        self._refusals: set[str] = set()
+        self._trust, self._report = trust, report
+        self._reported_lines: set[str] = set()
         self._index = _index_page(title)
         self.windows: dict[int, DynRosWindow] = {}
         self.reaching_clients: set[int] = set()
         self.on_window: Callable[[viser.ClientHandle, DynRosWindow], object] | None = None
-        with viser_internals.answer_requests(self._answer):
+        with viser_internals.answer_requests(self._answer, self._report_fault):
             super().__init__(host=host, port=port, label=title, verbose=False)
+        viser_internals.check_messages(self, self._report_fault)
         viser_internals.receive_messages(
             self, {DynRosWindow: self._receive_window, DynRosReach: self._receive_reach}
         )
@@ -98,11 +102,15 @@ class Server(viser.ViserServer):
             headers.get_all("Host"), headers.get_all("Origin"), str(connection.local_address[0])
         )
         if refusal:
-            if refusal not in self._refusals and len(self._refusals) < MAX_REPORTED_REFUSALS:
-                self._refusals.add(refusal)
-                self._report_refusal(f"refused a request: {refusal}")
+            self._report_line(f"refused a request: {refusal}")
             return connection.respond(HTTPStatus.FORBIDDEN, f"dyn_ros: {refusal}.\n")
-        response = answer(connection, request)
+        if len(request.path.partition("?")[0]) > MAX_PATH_LENGTH:
+            return connection.respond(HTTPStatus.REQUEST_URI_TOO_LONG, "The path is too long.\n")
+        try:
+            response = answer(connection, request)
+        except Exception as error:  # such as a header that is there twice
+            self._report_fault(error)
+            return connection.respond(HTTPStatus.BAD_REQUEST, "The request is not valid.\n")
         if response is not None:
             if request.path.partition("?")[0] in ("/", "/index.html"):
                 response = self._index_response(headers)
@@ -111,7 +119,7 @@ class Server(viser.ViserServer):
 
     def _index_response(self, headers: Headers) -> Response:
         """Return the page, compressed if the browser accepts it, with its security policy."""
-        accepts_gzip = "gzip" in headers.get("Accept-Encoding", "")
+        accepts_gzip = "gzip" in ",".join(headers.get_all("Accept-Encoding"))
         body = self._index if accepts_gzip else gzip.decompress(self._index)
         return Response(
             HTTPStatus.OK,
@@ -127,6 +135,22 @@ class Server(viser.ViserServer):
             ),
             body,
         )
+
+    def _report_fault(self, error: BaseException) -> None:
+        """Report an error that a client has caused, unless it has only closed its connection."""
+        if not viser_internals.is_closed_connection(error):
+            while error.__cause__ is not None:
+                error = error.__cause__
+            places = traceback.extract_tb(error.__traceback__)
+            place = f" ({Path(places[-1].filename).name}:{places[-1].lineno})" if places else ""
+            reason = f"{type(error).__name__}: {printable(str(error))}"
+            self._report_line(f"ignored what a client sent: {reason}{place}")
+
+    def _report_line(self, line: str) -> None:
+        """Report a line once, if there were not too many different ones."""
+        if line not in self._reported_lines and len(self._reported_lines) < MAX_REPORTED_LINES:
+            self._reported_lines.add(line)
+            self._report(line)
 
     # --- windows
 

@@ -38,6 +38,12 @@ def read_host_port(text: str) -> HostPort:
     return HostPort(match[1].strip("[]"), int(match[3]) if match[3] else None)
 
 
+def printable(text: str) -> str:
+    """Return what a client sent as one short line of ASCII, in which other bytes are escaped."""
+    line = text.encode("ascii", "backslashreplace").decode()
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in line)[:200]
+
+
 def read_address(host: str) -> IPv4Address | IPv6Address | None:
     """Return a host as an IP address; None if it is a name."""
     try:
@@ -85,17 +91,18 @@ class Trust:
         try:
             (requested,) = map(read_host_port, hosts)
         except ValueError:
-            return f"a request must name one host, but got {', '.join(hosts) or 'none'}"
+            return f"a request must name one host, but got {printable(', '.join(hosts)) or 'none'}"
         if not self._accepts(requested, address):
+            host = printable(requested.host)
             return (
-                f"the host '{requested.host}' is not allowed; open the page under another "
-                f"address, such as localhost, or add '{requested.host}' to allowed_hosts"
+                f"the host '{host}' is not allowed; open the page under another "
+                f"address, such as localhost, or add '{host}' to allowed_hosts"
             )
         for origin in origins:
             if not self._accepts_origin(origin, requested):
                 return (
-                    f"a web page of '{origin}' must not use this one; if it is yours, add its "
-                    "host to allowed_hosts"
+                    f"a web page of '{printable(origin)}' must not use this one; if it is yours, "
+                    "add its host to allowed_hosts"
                 )
         return ""
 

@@ -267,7 +267,7 @@ def test_the_page(arm, path):
 
 def test_few_refusals_are_reported(arm, monkeypatch):
     server, _, refused = arm
-    monkeypatch.setattr(page, "MAX_REPORTED_REFUSALS", 3)
+    monkeypatch.setattr(page, "MAX_REPORTED_LINES", 3)
     for number in range(5):
         assert get(server, "/", Host=f"evil{number}.example")[0].status == 403
     assert len(refused) == 3

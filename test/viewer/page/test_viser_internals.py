@@ -37,7 +37,7 @@ def test_requests_pass_the_handler():
     why = "any web page can control the robot: viser no longer calls websockets' serve"
     with (
         pytest.raises(page.PageError, match="cannot be protected; install viser 1.1"),
-        viser_internals.answer_requests(lambda answer, connection, request: None),
+        viser_internals.answer_requests(lambda answer, connection, request: None, print),
     ):
         pass
     try:
