@@ -14,7 +14,10 @@ from .failures import OutputError
 
 
 class _Output(io.TextIOWrapper):
-    """Standard output; raises an `OutputError` where it cannot be written, and ignores the rest."""
+    """Standard output; raises an `OutputError` where it cannot be written, and ignores the rest.
+
+    If a program such as ``head`` reads no more, the command ends with code 1, without a message.
+    """
 
     def write(self, text: str) -> int:
         return self._attempt(lambda: super(_Output, self).write(text))
@@ -27,6 +30,8 @@ class _Output(io.TextIOWrapper):
             return write() or 0
         except OSError as error:
             os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
+            if isinstance(error, BrokenPipeError):
+                raise SystemExit(1) from None
             raise OutputError(f"standard output: {error.strerror}") from error
 
 

@@ -56,16 +56,15 @@ def test_output_that_cannot_be_written(arguments, redirection, reason):
 
 def test_a_pipe_that_nobody_reads():
     exit_code, error = run(["info", ARM], "> >(exec >&- <&-)")
-    assert exit_code in (0, 2)  # 0 if the pipe was closed after the last byte
+    assert exit_code in (0, 1)  # 0 if the pipe was closed after the last byte
     reader, writer = os.pipe()
     os.close(reader)
     result = subprocess.run(
         [*COMMAND, "info", ARM], stdout=writer, stderr=subprocess.PIPE, text=True, timeout=120
     )
     os.close(writer)
-    assert result.returncode == 2
-    assert result.stderr == "dyn_ros info: standard output: Broken pipe\n"
-    assert "Traceback" not in error
+    assert (result.returncode, result.stderr) == (1, "")
+    assert error == ""
 
 
 @pytest.mark.parametrize("redirection", ["2>/dev/full", "2>&-", ">&- 2>&- <&-"])

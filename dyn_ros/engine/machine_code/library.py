@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ...files.json_text import load_json
-from ...files.reading import read_regular_file
+from ...files.reading import open_regular_file, read_regular_file
 from .extension import native
 from .targets import best_target, no_higher
 
@@ -51,7 +51,8 @@ class _InstalledLibrary:
 
 def checksum_of_file(path: Path) -> str:
     """Return the SHA-256 checksum of a library. The loader would run damaged code."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    with open_regular_file(path) as file:
+        return hashlib.sha256(file.read()).hexdigest()
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:
