@@ -239,7 +239,7 @@ $(VENV)/.interfaces: $(VENV)/.wheels CMakeLists.txt interfaces/include_folders.c
 	ln -sr dyn_ros "$$site"
 	echo ../../dyn_ros_interfaces >"$$site/dyn_ros_interfaces.pth"
 	for script in "$$venv"/lib/dyn_ros/*; do
-	  sed "1s|.*|#!$$venv/bin/python|" "$$script" >"$$venv/bin/$${script##*/}"
+	  sed "1s|python3$$|$$venv/bin/python|" "$$script" >"$$venv/bin/$${script##*/}"
 	  chmod +x "$$venv/bin/$${script##*/}"
 	done
 	echo "$(interfaces)" >$@

@@ -1,9 +1,9 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Handlers of SIGINT, so that Ctrl-C ends the command ``dyn_ros`` without a traceback.
+"""Handlers of signals, so that they end the command ``dyn_ros`` and nodes without a traceback.
 
-``dyn_ros/__init__.py`` imports this module first, for Ctrl-C while Python imports the engine, so it
-imports little itself. Programs that import dyn_ros are not affected.
+``dyn_ros/__init__.py`` imports this module first, for signals while Python imports the engine, so
+it imports little itself. Programs that import dyn_ros are not affected.
 """
 
 from __future__ import annotations
@@ -31,6 +31,31 @@ def is_dyn_ros_command() -> bool:
     return name == "dyn_ros" or name == "-m" and "dyn_ros" in sys.orig_argv
 
 
+def is_node() -> bool:
+    """Return True if this process is the executable of a node, or ``python -m dyn_ros.nodes...``.
+
+    ROS installs executables to ``lib/dyn_ros``; pip installs them beside Python.
+    """
+    package = os.path.dirname(os.path.dirname(__file__))
+    folder, name = os.path.split(os.path.abspath(next(iter(getattr(sys, "argv", ())), "")))
+    if name == "-m":
+        return any(word.startswith("dyn_ros.nodes.") for word in sys.orig_argv)
+    return (
+        os.path.basename(folder) == "dyn_ros" or folder == os.path.dirname(sys.executable)
+    ) and os.path.exists(os.path.join(package, "nodes", f"{name}.py"))
+
+
+def exit_node_immediately_on_signal() -> None:
+    """Exit immediately with code 0 on SIGINT and SIGTERM, until the node handles them.
+
+    Executables block these signals before Python starts, see CMakeLists.txt.
+    """
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    for number in numbers:
+        signal.signal(number, lambda number, frame: os._exit(0))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
+
+
 def _replace_handler(previous: object, replacement: object) -> None:
     """Replace the handler of SIGINT if it is ``previous``; keep another program's."""
     if signal.getsignal(signal.SIGINT) is previous:
@@ -47,3 +72,5 @@ def _exit_process(number: int, frame: object) -> None:
 
 if is_dyn_ros_command():
     exit_immediately_on_sigint()
+elif is_node():
+    exit_node_immediately_on_signal()

@@ -399,8 +399,6 @@ def main(args: Sequence[str] | None = None) -> int:
     """Run the node until it is asked to shut down."""
     try:
         import viser  # noqa: F401
-    except KeyboardInterrupt:
-        return 0
     except ImportError as error:
         print(f'viewer: {error}; pip install "dyn_ros[viewer]"', file=sys.stderr)
         return 1

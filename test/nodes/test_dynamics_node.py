@@ -752,29 +752,29 @@ def test_ends_cleanly_while_it_compiles(client, start_process, monkeypatch, tmp_
 ENDED_IN = """
 import os, signal, sys, time
 from dyn_ros.nodes.base.robot_node import RobotNode, run_node
+from dyn_ros.nodes.base.stop_signals import stop_signals
 
-def end(node):
+def end():
     os.kill(os.getpid(), signal.Signals[sys.argv[2]])
-    while node.context.ok():
+    while not stop_signals.received:
         time.sleep(0.01)
 
 class Node(RobotNode):
     def __init__(self, *args):
         super().__init__(*args)
         if sys.argv[1] == "construction":
-            end(self)
-            self.create_rate(1.0)
+            end()
 
     def on_activate(self, state):
         if sys.argv[1] == "activation":
-            end(self)
+            end()
         while sys.argv[1] == "deaf":
-            end(self)
+            end()
         return super().on_activate(state)
 
     def waiting_reason(self):
         if sys.argv[1] == "timer":
-            end(self)
+            end()
         return super().waiting_reason()
 
 raise SystemExit(run_node(Node, "ended", []))

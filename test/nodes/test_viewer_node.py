@@ -611,14 +611,6 @@ def test_a_host_that_is_none_ends_it_with_a_line(tmp_path):
     assert "Traceback" not in node.output()
 
 
-def test_ctrl_c_while_it_imports_ends_it_quietly(tmp_path, monkeypatch):
-    (tmp_path / "viser.py").write_text("raise KeyboardInterrupt")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    node = NodeProcess(tmp_path, module="dyn_ros.nodes.viewer_node")
-    assert node.process.wait(60) == 0
-    assert node.output() == ""
-
-
 MARKERS = ("dynamics", "centroidal", "vereshchagin", "observer")
 
 

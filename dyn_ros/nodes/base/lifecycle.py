@@ -399,8 +399,7 @@ class BaseNode(LifecycleNode):
         except ValueError as error:
             self.reject(subject, error)
         except Exception as error:
-            if self.context.ok():  # otherwise a signal has shut the context down
-                self.fail(subject, f"{error}\n{traceback.format_exc()}")
+            self.fail(subject, f"{error}\n{traceback.format_exc()}")
 
     def reject(self, subject: str, reason: object, interval: float = LOG_INTERVAL) -> None:
         """Count a rejected input, log it and keep the reason for the diagnostics."""

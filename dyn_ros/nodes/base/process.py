@@ -6,51 +6,23 @@ from __future__ import annotations
 
 import gc
 import inspect
-import os
-import signal
 import sys
-import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
 from functools import partial
-from types import FrameType
 from typing import Any
 
 import rclpy
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.signals import SignalHandlerOptions
 
 import dyn_ros
 
 from ...states.messages import ENTRIES_BY_TYPE
 from .lifecycle import BaseNode
+from .stop_signals import stop_signals
 from .unused_parameters import warn_of_unused_parameters
-
-GRACE_PERIOD = 1.0  # s; after a signal, before the process is forced to exit
-
-
-class _CtrlC:
-    """Handler of SIGINT that raises a KeyboardInterrupt, until it is `delegated` to rclpy.
-
-    Then rclpy ends the loop; a KeyboardInterrupt would also interrupt the running callback.
-    """
-
-    delegated = False
-
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        if not self.delegated:
-            raise KeyboardInterrupt
-
-
-_ctrl_c = _CtrlC()
-
-
-def _force_exit_after_signal(ended: threading.Event) -> None:
-    """Exit one second after a signal, even while LLVM compiles, which can take many seconds."""
-    while rclpy.ok() and not ended.wait(0.1):
-        pass
-    if not ended.wait(GRACE_PERIOD):
-        os._exit(0)
 
 
 def help_text(node_class: Any, name: str) -> str:
@@ -76,44 +48,35 @@ def run_node(node_class: Any, name: str, args: Sequence[str] | None = None) -> i
         print(help_text(node_class, name))
         return 0
     node: BaseNode | None = None
-    is_initialized, ended = False, threading.Event()
-    watch = threading.Thread(target=_force_exit_after_signal, args=(ended,), daemon=True)
     try:
-        try:
-            signal.signal(signal.SIGINT, _ctrl_c)  # rclpy's handler calls the previous one
-            rclpy.init(args=None if args is None else list(args))
-            is_initialized = _ctrl_c.delegated = True
-            watch.start()
-            node = node_class(name)
-            warn_of_unused_parameters([node, *node.members], sys.argv[1:] if args is None else args)
-            node.start()
-            gc.freeze()
-        except Exception as error:  # arguments, names or parameters that cannot be used
-            if is_initialized and not rclpy.ok():
-                return 0  # a signal has shut rclpy down
-            print(f"{name}: {error}", file=sys.stderr)
-            return 1
-        _spin_nodes(node)
+        with stop_signals:
+            try:
+                rclpy.init(
+                    args=None if args is None else list(args),
+                    signal_handler_options=SignalHandlerOptions.NO,
+                )
+                node = node_class(name)
+                warn_of_unused_parameters(
+                    [node, *node.members], sys.argv[1:] if args is None else args
+                )
+                if not stop_signals.received:
+                    node.start()
+                gc.freeze()
+            except Exception as error:  # arguments, names or parameters that cannot be used
+                print(f"{name}: {error}", file=sys.stderr)
+                return 1
+            _spin_nodes(node)
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
-    except Exception:
-        if rclpy.ok():  # otherwise a signal has shut rclpy down
-            raise
     finally:
-        _ctrl_c.delegated = True
-        ended.set()
-        if watch.is_alive():
-            watch.join()  # its thread must end before rclpy and Python shut down
         if node is not None:
             node.end()
-        rclpy.try_shutdown()  # restores the previous signal handlers
-        if is_initialized:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # while Python shuts down
+        rclpy.try_shutdown()
     return 0
 
 
 def _spin_nodes(node: BaseNode) -> None:
-    """Run the callbacks of a node and its `members` until rclpy shuts down; log exceptions."""
+    """Run the callbacks of a node and its `members` until a signal; log exceptions."""
     executor: Any
     try:  # the events executor halves the processor time
         from rclpy.experimental import EventsExecutor
@@ -121,17 +84,19 @@ def _spin_nodes(node: BaseNode) -> None:
         executor = EventsExecutor()
     except ImportError:
         executor = SingleThreadedExecutor()
-    for member in (node, *node.members):
-        executor.add_node(member)
-    while rclpy.ok():
-        try:
-            executor.spin_once(1.0)
-        except ExternalShutdownException:
-            raise
-        except Exception:
-            if not rclpy.ok():
-                break
-            node.fail("callback", traceback.format_exc())
+    try:
+        for member in (node, *node.members):
+            executor.add_node(member)
+        with stop_signals.ending_wait(executor):
+            while not stop_signals.received:
+                try:
+                    executor.spin_once(1.0)
+                except ExternalShutdownException:
+                    raise
+                except Exception:
+                    node.fail("callback", traceback.format_exc())
+    finally:
+        executor.shutdown()
 
 
 def load_kernels(
@@ -163,7 +128,7 @@ def _make_progress_reporter(node: BaseNode, started: float) -> Callable[[int, in
 
     def report_progress(done: int, total: int, name: str) -> None:
         nonlocal last_report
-        if not node.context.ok():
+        if stop_signals.received:
             raise KeyboardInterrupt
         if done == total:
             return
