@@ -760,9 +760,8 @@ def test_scripts_of_executables_can_be_imported_by_worker_processes(tmp_path):
     )
     assert template is not None
     script = tmp_path / "script"
-    script.write_text(
-        template[1].replace("@CMAKE_MATCH_2@", "sys").replace("@CMAKE_MATCH_3@", "exit")
-    )
+    text = template[1].replace("@CMAKE_MATCH_2@", "sys").replace("@CMAKE_MATCH_3@", "exit")
+    script.write_text(text.replace("@interrupted_code@", "130"))
     assert runpy.run_path(str(script), run_name="__mp_main__")["exit"] is sys.exit
     with pytest.raises(SystemExit):
         runpy.run_path(str(script), run_name="__main__")

@@ -4,7 +4,6 @@
 
 import inspect
 import math
-import os
 import signal
 import time
 from pathlib import Path
