@@ -15,6 +15,7 @@ first program of an executable, blocks signals.
 """
 
 import argparse
+import contextlib
 import os
 import random
 import re
@@ -138,13 +139,14 @@ def main() -> int:
     print(f"seeds {seeds[0]} to {seeds[-1]}")
     counts: Counter[tuple[str, int]] = Counter()
     unclean: list[Stop] = []
-    for stop in stop_nodes(nodes, seeds, options.processes):
-        counts[stop.node, stop.exit_code] += 1
-        if not stop.is_clean:
-            unclean.append(stop)
+    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C: count those that have ended
+        for stop in stop_nodes(nodes, seeds, options.processes):
+            counts[stop.node, stop.exit_code] += 1
+            if not stop.is_clean:
+                unclean.append(stop)
     for (node, exit_code), count in sorted(counts.items()):
         print(f"{node:18} exit code {exit_code:4}: {count}")
-    print(f"{len(unclean)} of {len(seeds)} starts did not end with code 0 and log lines only")
+    print(f"{len(unclean)} of {counts.total()} starts did not end with code 0 and log lines only")
     if unclean:
         print(f"the first one: {unclean[0]}")
     return bool(unclean)
