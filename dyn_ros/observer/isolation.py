@@ -28,6 +28,8 @@ from .inputs import whitening_matrix
 
 _THRESHOLD_DEVIATIONS = 4.0  # standard deviations of an effort in its threshold
 _MAX_WHITENED_EFFORT = 1e100  # standard deviations; larger ones overflow
+# Standard deviations of the efforts of a typical force; from 1e90, covariances overflow.
+_MAX_EXPECTED_EFFORT = 1e50
 _MAX_SCORE_INCREASE = 6.0  # twice the log ratio of evidences; a factor of 20
 _MIN_PROBABILITY = 0.05  # less probable links do not contribute to the covariance
 _MAX_FORCE_DEVIATION = 0.5  # standard deviation relative to the force
@@ -200,7 +202,12 @@ def isolate_contact(
         return _no_collision(tau)
     joints = tuple(dict.fromkeys(bodies.joints[k] for k in np.flatnonzero(is_exceeded)))
     places = place_bodies(data, J, bodies)
-    if not (np.abs(W @ tau).max() < _MAX_WHITENED_EFFORT and np.isfinite(places.columns).all()):
+    with np.errstate(over="ignore", invalid="ignore"):  # a joint may be at 1e308 m
+        expected_efforts = force * (W @ places.columns)
+    if not (
+        np.abs(W @ tau).max() < _MAX_WHITENED_EFFORT
+        and np.abs(expected_efforts).max() < _MAX_EXPECTED_EFFORT
+    ):
         return replace(_no_collision(tau), collision=True, joints=joints, explained=False)
     candidates = rank_hypotheses(places, W, tau, bodies.lengths, force)
     explaining_hypotheses = [

@@ -441,6 +441,16 @@ def test_a_configuration_too_large_to_compute_with():
     assert not found.explained
 
 
+@pytest.mark.parametrize("position", [1e45, 1e90, 1e150, 1.7e308])
+@pytest.mark.filterwarnings("error")
+def test_a_position_whose_lever_arms_overflow(position):
+    model = load("limb")
+    found = dyn_ros.isolate_contact(
+        model, dyn_ros.Data(model), [-0.3, position], [9e15, -0.2], threshold=[2.0, 1e9]
+    )
+    assert found.collision and np.isfinite(found.probabilities).all()
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_the_order_of_magnitude_of_the_force_is_enough(seed):
     pushes = Pushes("xarm7", seed=seed)
