@@ -19,7 +19,7 @@ DTYPES = (np.float64, np.float32, np.int64, np.uint8, bool, complex, object, "U5
 class Target:
     """Calls a function of a model and its data."""
 
-    TIMEOUT = 10.0  # s
+    TIMEOUT = 10.0  # s of processor time
     DOCUMENTED_ERRORS = (ValueError, TypeError, np.linalg.LinAlgError)
 
     def __init__(self, folder):

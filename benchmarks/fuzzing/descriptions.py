@@ -17,7 +17,7 @@ SOURCES = (*sorted((ROOT / "test" / "robots").glob("*.urdf")), ROOT / "dyn_ros/r
 class Target:
     """Reads a damaged URDF and computes its inverse dynamics."""
 
-    TIMEOUT = 10.0  # s
+    TIMEOUT = 10.0  # s of processor time
     DOCUMENTED_ERRORS = ValueError
 
     def __init__(self, folder):

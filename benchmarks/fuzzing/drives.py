@@ -22,7 +22,7 @@ TEXTS = (
 class Target:
     """Reads a damaged drives file."""
 
-    TIMEOUT = 1.0  # s
+    TIMEOUT = 1.0  # s of processor time
     DOCUMENTED_ERRORS = (ValueError, OSError)
 
     def __init__(self, folder):

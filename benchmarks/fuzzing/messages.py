@@ -20,7 +20,7 @@ from .node import start_nodes
 class Target:
     """Passes a damaged message or a request to the nodes, as rclpy does."""
 
-    TIMEOUT = 10.0  # s
+    TIMEOUT = 10.0  # s of processor time
     DOCUMENTED_ERRORS = ValueError
 
     def __init__(self, folder):

@@ -15,7 +15,7 @@ SPARSE_SIZE = 5_000_000_000  # bytes
 class Target:
     """Sets parameters of a node; each answer must arrive within a second."""
 
-    TIMEOUT = 1.0  # s
+    TIMEOUT = 1.0  # s of processor time
     DOCUMENTED_ERRORS = ()
 
     def __init__(self, folder):

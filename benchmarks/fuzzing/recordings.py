@@ -33,7 +33,7 @@ def messages(model):
 class Target:
     """Reads a damaged recording."""
 
-    TIMEOUT = 10.0  # s
+    TIMEOUT = 10.0  # s of processor time
     DOCUMENTED_ERRORS = (ValueError, OSError)
 
     def __init__(self, folder):
