@@ -26,6 +26,7 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.model import RootJoint
 from ..engine.model.urdf import MAX_CHARACTERS, read_description
+from ..files.limits import MAX_CHUNK_SIZE
 from ..files.reading import read_regular_file
 from ..logs.quantity_settings import QuantitySettings
 from ..observer.settings import settings_in
@@ -564,6 +565,19 @@ def add_recordings(command: argparse.ArgumentParser) -> None:
         default=STALENESS,
         metavar="SECONDS",
         help=f"largest difference between stamps within one state (default: {STALENESS:g})",
+    )
+    add_max_chunk_size(command)
+
+
+def add_max_chunk_size(command: argparse.ArgumentParser) -> None:
+    """Add the option ``--max-chunk-size``."""
+    command.add_argument(
+        "--max-chunk-size",
+        type=positive_number,
+        default=MAX_CHUNK_SIZE,
+        metavar="BYTES",
+        help="skip chunks and messages that are larger when uncompressed; reading takes several "
+        f"times as much memory (default: {MAX_CHUNK_SIZE:g})",
     )
 
 

@@ -90,6 +90,7 @@ def _run_calibrate(options: argparse.Namespace) -> None:
             since=options.since,
             until=options.until,
             staleness=options.staleness,
+            max_chunk_size=options.max_chunk_size,
         )
         save_calibration(calibration, model.name, options.output)
     print(f"wrote {options.output}")

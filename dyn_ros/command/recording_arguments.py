@@ -89,6 +89,7 @@ def read_options(
         since=options.since,
         until=options.until,
         staleness=options.staleness,
+        max_chunk_size=options.max_chunk_size,
         columns={} if model is None else renamed_columns(options, model, paths),
     )
 
@@ -117,7 +118,9 @@ def apply_lock_option(options: argparse.Namespace, model: Model, paths: Sequence
         with suppress(UsageError):  # reading the table later reports the error
             tables.append((path, _open_table(options, model, path)))
     unknown = {name: x for name, x in lock.items() if x is None and name in model.joint_names}
-    times = ReadOptions(since=options.since, until=options.until)
+    times = ReadOptions(
+        since=options.since, until=options.until, max_chunk_size=options.max_chunk_size
+    )
     with report_errors():
         locked_model = lock_at_positions(
             model, [pair for pair in lock.items() if pair[0] not in unknown]
@@ -140,7 +143,12 @@ def joints_to_lock(
 def _open_table(options: argparse.Namespace, model: Model, path: Path) -> Columns:
     """Return the columns of a table, considering ``--columns``; errors name the file."""
     with report_errors(path), name_file_in_errors(path):
-        return Columns(path, model, arguments.require_unique("--columns", options.columns) or None)
+        return Columns(
+            path,
+            model,
+            arguments.require_unique("--columns", options.columns) or None,
+            max_chunk_size=options.max_chunk_size,
+        )
 
 
 def read_recorded_samples(

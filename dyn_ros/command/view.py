@@ -78,6 +78,7 @@ def add_view(commands: Commands) -> None:
         metavar="TOPIC",
         help="topic of the odometry of a moving base in a recording (default: odom or odometry)",
     )
+    arguments.add_max_chunk_size(command)
     command.add_argument(
         "--host",
         default="127.0.0.1",
@@ -184,6 +185,7 @@ def _view_recording(options: argparse.Namespace) -> None:
             options.odometry,
             options.drives,
             options.gravity,
+            options.max_chunk_size,
         )
     replay = Replay(recording)
     folders = [*options.file.absolute().parents]

@@ -124,7 +124,8 @@ def _read_and_lock(
     for name in lock:
         require_single_coordinate(model, name)
     opened_recordings = [
-        _open_recording(recording, model, columns) for recording, columns in recordings_and_columns
+        _open_recording(recording, model, columns, read_options)
+        for recording, columns in recordings_and_columns
     ]
     incomplete = {
         name: x
@@ -159,13 +160,16 @@ def _read_and_lock(
 
 
 def _open_recording(
-    recording: Table, model: Model, columns: Mapping[str, str] | None
+    recording: Table,
+    model: Model,
+    columns: Mapping[str, str] | None,
+    read_options: ReadOptions,
 ) -> Columns | Source:
     """Open a table, or another recording as a source of messages."""
     with name_file_in_errors(recording):
         if isinstance(recording, (str, PathLike)) and not is_table(Path(recording)):
-            return open_source(recording)
-        return Columns(recording, model, columns)
+            return open_source(recording, max_chunk_size=read_options.max_chunk_size)
+        return Columns(recording, model, columns, max_chunk_size=read_options.max_chunk_size)
 
 
 def read_samples(
@@ -187,6 +191,7 @@ def read_samples(
             columns=columns,
             since=read_options.since,
             until=read_options.until,
+            max_chunk_size=read_options.max_chunk_size,
             **options,
         )
 
@@ -223,6 +228,7 @@ def lock_unrecorded_joints(
     for name in lock or {}:
         require_single_coordinate(model, name)
     opened = [
-        (path, _open_recording(path, model, read_options.columns.get(path))) for path in paths
+        (path, _open_recording(path, model, read_options.columns.get(path), read_options))
+        for path in paths
     ]
     return lock_unrecorded(model, opened, lock or {}, read_options)

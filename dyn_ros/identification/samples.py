@@ -18,6 +18,7 @@ from ..engine.kernel.types import Array, ArrayLike
 from ..engine.kernel.validation import require_model
 from ..engine.model.model import Model
 from ..engine.model.moments import Moment
+from ..files.limits import MAX_CHUNK_SIZE
 from ..recordings.reading import read_table
 from ..recordings.recording import Recording
 from ..recordings.tables.columns import write_columns
@@ -300,6 +301,7 @@ class Samples:
         columns: Mapping[str, str] | None = None,
         since: Moment | None = None,
         until: Moment | None = None,
+        max_chunk_size: float = MAX_CHUNK_SIZE,
     ) -> Samples:
         """Prepare a recording from a table: a CSV or Parquet file, or columns in memory.
 
@@ -331,6 +333,9 @@ class Samples:
         since, until : float, str or datetime, optional
             Use this interval: seconds since 1970, an ISO date, in UTC unless it states its zone, or
             ``"+S"``: seconds after the start of the table.
+        max_chunk_size : float
+            Largest size of a column in a row group of Parquet [bytes, uncompressed], see
+            ``dyn_ros.logs.read``.
 
         Returns
         -------
@@ -354,6 +359,7 @@ class Samples:
             velocity=velocity,
             since=since,
             until=until,
+            max_chunk_size=max_chunk_size,
         )
         return cls._prepare(model, recording, (), cutoff, velocity)
 

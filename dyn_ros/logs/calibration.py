@@ -220,7 +220,7 @@ def _noisy_velocity_warnings(
 def _read_recording(model: Model, path: Path, read_arguments: Mapping[str, Any]) -> Recording:
     """Read a recording as one part; raise a ValueError if it has no usable states."""
     read_options = ReadOptions(model, **read_arguments)
-    source = open_source(path, read_options.columns.get(path))
+    source = open_source(path, read_options.columns.get(path), read_options.max_chunk_size)
     if source.damage:
         raise ValueError(f"{path}: {source.damage}")
     parts = divide_part(select_part(source, read_options), float("inf"))

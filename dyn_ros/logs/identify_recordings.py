@@ -24,6 +24,7 @@ from .. import identification
 from ..engine.kernel.names import name_file
 from ..engine.model import Model
 from ..engine.model.moments import Moment
+from ..files.limits import MAX_CHUNK_SIZE
 from ..identification import Identification, Samples
 from ..identification.equation_sums import add_sums
 from ..identification.identify import estimate_confidence_intervals
@@ -69,6 +70,7 @@ def identify(
     since: Moment | None = None,
     until: Moment | None = None,
     staleness: float = STALENESS,
+    max_chunk_size: float = MAX_CHUNK_SIZE,
     workers: int | None = None,
     scheduler: str | None = None,
     progress: StageProgress | None = None,
@@ -96,7 +98,7 @@ def identify(
     velocity : bool
         Use measured velocities as well; see ``Samples.from_recording``.
     **options
-    topics, odometry, since, until, staleness
+    topics, odometry, since, until, staleness, max_chunk_size
         As for ``read``.
     columns : dict of path to dict of str to str, optional
         For tables, by path as in ``recordings``, columns that have other names, such as
@@ -140,6 +142,7 @@ def identify(
             until=until,
             staleness=staleness,
             columns=columns_of,
+            max_chunk_size=max_chunk_size,
         ),
         cutoff=cutoff,
         velocity=velocity,
@@ -201,11 +204,17 @@ def _fit_in_memory(paths: Sequence[Path], model: Model, read_options: ReadOption
     count = 0.0
     for path in paths:
         if not is_table(path):  # estimated from a typical size of messages
-            size = sum(span.size for span in open_source(path).spans)
+            source = open_source(path, max_chunk_size=read_options.max_chunk_size)
+            size = sum(span.size for span in source.spans)
             count += size / (100.0 + 40.0 * model.nv)
             continue
         with name_file_in_errors(path):
-            table = Columns(path, model, read_options.columns.get(path))
+            table = Columns(
+                path,
+                model,
+                read_options.columns.get(path),
+                max_chunk_size=read_options.max_chunk_size,
+            )
             if table.owners("in_contact"):
                 return True
             count += len(table)

@@ -379,7 +379,16 @@ def describe_options(
         "rate": writer.rate,
         **{
             name: getattr(read_options, name)
-            for name in ("topics", "odometry", "since", "until", "staleness", "root_joint", "base")
+            for name in (
+                "topics",
+                "odometry",
+                "since",
+                "until",
+                "staleness",
+                "root_joint",
+                "base",
+                "max_chunk_size",
+            )
         },
         **asdict(writer.settings),
     }

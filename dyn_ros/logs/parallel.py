@@ -19,6 +19,7 @@ from ..engine.kernel.names import short_repr
 from ..engine.machine_code.workers import processor_count
 from ..engine.model.model import RootJoint
 from ..engine.model.moments import Moment
+from ..files.limits import MAX_CHUNK_SIZE
 from ..recordings.formats.sources import find_recordings
 from ..recordings.formats.spans import Source
 from ..recordings.options import ReadOptions, Robot
@@ -81,6 +82,7 @@ def map(
     staleness: float = STALENESS,
     root_joint: RootJoint = None,
     base: Base | None = None,
+    max_chunk_size: float = MAX_CHUNK_SIZE,
 ) -> Any:
     """Call a function for each part of recordings, in several processes.
 
@@ -108,7 +110,7 @@ def map(
         Called with the fraction that is done, and the recording that is being read.
     retries : int
         Number of times that a part is repeated if its process dies. A cluster has its own setting.
-    topics, odometry, since, until, joints, rate, staleness, root_joint, base
+    topics, odometry, since, until, joints, rate, staleness, root_joint, base, max_chunk_size
         As for ``read``.
 
     Returns
@@ -145,6 +147,7 @@ def map(
         staleness=staleness,
         root_joint=root_joint,
         base=base,
+        max_chunk_size=max_chunk_size,
     )
     start_workers = functools.partial(open_workers, workers, scheduler, retries)
     make_jobs = functools.partial(

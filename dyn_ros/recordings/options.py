@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 from ..engine.model.model import Model, RootJoint
 from ..engine.model.moments import Moment
+from ..files.limits import MAX_CHUNK_SIZE
 from ..states.joint_states import STALENESS
 from .plan import PART_SIZE, Base
 
@@ -99,3 +100,4 @@ class ReadOptions:
     overlap: tuple[float, float] = (0.0, 0.0)
     size: float = PART_SIZE
     columns: Mapping[Path, Mapping[str, str]] = field(default_factory=dict)
+    max_chunk_size: float = MAX_CHUNK_SIZE

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model, RootJoint
 from ..engine.model.moments import Moment
+from ..files.limits import MAX_CHUNK_SIZE
 from ..states.joint_states import STALENESS, States, base_kind
 from .formats.sources import open_source
 from .options import ReadOptions, Robot
@@ -42,6 +43,7 @@ def read(
     staleness: float = STALENESS,
     root_joint: RootJoint = None,
     base: Base | None = None,
+    max_chunk_size: float = MAX_CHUNK_SIZE,
     progress: ByteProgress | None = None,
 ) -> Recording:
     """Read a recording into memory.
@@ -76,6 +78,9 @@ def read(
         How the root link of a URDF moves in the world.
     base : tuple of two sequences, optional
         Constant pose (x y z qx qy qz qw) and twist of a base that moves, instead of odometry.
+    max_chunk_size : float
+        Largest size of a chunk, or of a message outside chunks [bytes, uncompressed]; larger ones
+        are skipped. Reading takes several times as much memory.
     progress : callable, optional
         Called as ``progress(read, total)`` with numbers of bytes.
 
@@ -99,7 +104,16 @@ def read(
     if isinstance(robot, Model) and root_joint is not None:
         raise ValueError(f"root_joint: expected None for a Model, got {root_joint!r}")
     options = ReadOptions(
-        robot, topics, odometry, joints, since, until, staleness, root_joint, base
+        robot,
+        topics,
+        odometry,
+        joints,
+        since,
+        until,
+        staleness,
+        root_joint,
+        base,
+        max_chunk_size=max_chunk_size,
     )
     return read_as_messages(path, options, rate, progress)
 
@@ -114,7 +128,7 @@ def read_as_messages(
 
     ``rate`` is the largest number of states per second; None keeps all.
     """
-    source = open_source(path)
+    source = open_source(path, max_chunk_size=options.max_chunk_size)
     part = select_part(source, options)
     recording = read_part(next(iter(divide_part(part, math.inf)), part), progress).thinned(rate)
     damage = [f"the recording {source.damage}"] if source.damage else []
@@ -132,6 +146,7 @@ def read_table(
     velocity: bool = False,
     since: Moment | None = None,
     until: Moment | None = None,
+    max_chunk_size: float = MAX_CHUNK_SIZE,
 ) -> Recording:
     """Read a table row by row, each as a state; the arguments are as for `Samples`.
 
@@ -140,7 +155,7 @@ def read_table(
     for columns that are missing or no numbers, for stamps that cannot be times, or if no row is in
     the interval.
     """
-    source = Columns(table, model, columns)
+    source = Columns(table, model, columns, max_chunk_size=max_chunk_size)
     multiple_coordinates = {
         name
         for start, count in zip(model.idx_v, model.nvs)

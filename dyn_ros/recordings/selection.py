@@ -32,7 +32,7 @@ def open_parts(options: ReadOptions, path: Path) -> tuple[Source, list[Part]]:
 
     Raise a ValueError if it cannot be read, or contains no joint of the robot.
     """
-    source = open_source(path, options.columns.get(path))
+    source = open_source(path, options.columns.get(path), options.max_chunk_size)
     return source, divide_part(select_part(source, options), options.size, options.overlap)
 
 

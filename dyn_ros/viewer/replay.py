@@ -26,6 +26,7 @@ from ..drives.efforts import effort_conflicts
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.model import RootJoint
+from ..files.limits import MAX_CHUNK_SIZE
 from ..logs.kernels import KERNELS
 from ..logs.quantities import (
     QuantitySettings,
@@ -77,16 +78,18 @@ def open_recording(
     odometry: str | None = None,
     drives: str | PathLike[str] | None = None,
     gravity: Sequence[float] | None = None,
+    max_chunk_size: float = MAX_CHUNK_SIZE,
 ) -> OpenRecording:
     """Open a recording, and find its parts without reading states.
 
     The robot description is the one in the recording unless it is passed; without ``root_joint``,
     the base is floating if the recording contains odometry, otherwise fixed; ``drives`` is the path
-    of a file for ``load_drives``; ``gravity`` [m/s2] is downward by default. Raise a ValueError if
+    of a file for ``load_drives``; ``gravity`` [m/s2] is downward by default; ``max_chunk_size``
+    [bytes] is as for ``logs.read``. Raise a ValueError if
     there is no recording, description, joint state, or joint of the robot in it, and an ImportError
     with the name of a missing package.
     """
-    source = open_source(Path(path))
+    source = open_source(Path(path), max_chunk_size=max_chunk_size)
     require_messages(source)
     xml = find_robot_description(source) if xml is None else xml
     if xml is None:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 MAX_DECIMAL_BITS = 10_000  # Python refuses to format integers of more than 4300 decimal digits
 _ARGUMENTS = (
-    "base|columns|friction_terms|gravity|lock|mesh_paths|mimic|odometry|overwrite|port|robot|"
+    "base|columns|friction_terms|gravity|lock|max_chunk_size|mesh_paths|mimic|odometry|overwrite|"
+    "port|robot|"
     "root_joint|since|strict|thresholds|topics|until|velocity"
 )
 _MODEL_ATTRIBUTES = (

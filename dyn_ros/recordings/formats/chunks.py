@@ -16,11 +16,19 @@ from numpy.typing import NDArray
 from ...cdr.decode import Raw
 from ...engine.call.algorithm import load_function
 from ...engine.machine_code.compiler import Entry
+from ...files.limits import Limits
+from ...files.reading import open_regular_file
 from . import spans as sp
 from .compression import Damaged
 from .index_kernel import MIN_RECORD_SIZE
 from .message_files import Channels, message_format
-from .spans import Format, Source, Span, Topic
+from .spans import MAX_CHANNELS, Format, Source, Span, Topic
+
+_MAX_DEFINITIONS = 200_000
+"""Largest number of schemas and channels that are read, also repeated ones; it takes 0.5 s."""
+
+_MAX_LISTED_CHUNKS = 20
+_BLOCK_SIZE = 1 << 16  # bytes; zeros are skipped block by block
 
 ChunkReader = Callable[[BinaryIO, tuple[Any, ...]], tuple[bytes, bool]]
 """Function that returns the records of a chunk at a place, and True if their end is missing.
@@ -62,12 +70,21 @@ class Chunk(NamedTuple):
 class ChunkScanner(ABC):
     """Reader of the headers of all records, and of chunks whose times or channels are unknown."""
 
-    def __init__(self, file: BinaryIO, path: Path, entry: Entry, read_records: ChunkReader) -> None:
+    def __init__(
+        self,
+        file: BinaryIO,
+        path: Path,
+        limits: Limits,
+        entry: Entry,
+        read_records: ChunkReader,
+    ) -> None:
         self.file, self.path, self.end = file, path, path.stat().st_size
-        self._entry, self._read_records = entry, read_records
+        self.limits, self._entry, self._read_records = limits, entry, read_records
         self.channels: dict[int, tuple[str, str, str]] = {}  # topic, type and encoding by number
         self.chunks: list[Chunk] = []
         self.damage = ""
+        self._problems: list[str] = []  # of the content, in addition to the damage
+        self._definition_count = 0
 
     @abstractmethod
     def define(self, code: int, record: bytes) -> None:
@@ -76,6 +93,29 @@ class ChunkScanner(ABC):
     def note_damage(self, damage: str) -> None:
         """Note damage of the file unless there was some before."""
         self.damage = self.damage or damage
+
+    def note_refusal(self, problem: str) -> None:
+        """Note what exceeds a limit, once."""
+        if problem not in self._problems:
+            self._problems.append(problem)
+
+    def read_record(self, offset: int, length: int) -> bytes:
+        """Return the content of a record outside chunks; none if it is larger than a chunk."""
+        if length <= self.limits.chunk_size:
+            return self.read(offset, length)
+        self.note_refusal(
+            f"the record at byte {offset:,} is skipped: {self.limits.describe_chunk(length)}"
+        )
+        return b""
+
+    def skip_zeros(self, position: int) -> int:
+        """Return the offset of the next byte that is not 0, or the end of the file."""
+        self.file.seek(position)
+        while block := self.file.read(_BLOCK_SIZE):
+            if rest := block.lstrip(b"\0"):
+                return position + len(block) - len(rest)
+            position += len(block)
+        return self.end
 
     def read(self, offset: int, length: int) -> bytes:
         """Return bytes of the file."""
@@ -89,12 +129,31 @@ class ChunkScanner(ABC):
     def define_channels(self, content: bytes) -> tuple[NDArray[np.int64], int]:
         """Add what records define; return the index of messages, and the size of whole records."""
         index, size = index_messages(self._entry, np.frombuffer(content, np.uint8), None)
-        for code, _, offset, length in index[index[:, 0] < 0].tolist():
+        definitions = np.flatnonzero(index[:, 0] < 0)
+        remaining = _MAX_DEFINITIONS - self._definition_count
+        if len(definitions) > remaining:
+            self.note_refusal(
+                f"it contains more than {_MAX_DEFINITIONS:,} descriptions of topics; the others "
+                "are not read"
+            )
+        for code, _, offset, length in index[definitions[:remaining]].tolist():
             self.define(code, content[offset : offset + length])
+        self._definition_count += min(len(definitions), remaining)
         return index[index[:, 0] >= 0], size
 
+    def add_channel(self, number: int, channel: tuple[str, str, str]) -> None:
+        """Add topic, type and encoding of a channel, unless its number is taken."""
+        if len(self.channels) < MAX_CHANNELS:
+            self.channels.setdefault(number, channel)
+        elif number not in self.channels:
+            self.note_refusal(f"only {MAX_CHANNELS:,} of its topics are read")
+
     def examine_chunks(self) -> None:
-        """Read the chunks whose times or channels are unknown."""
+        """Leave out chunks beyond the limits; read those whose times or channels are unknown."""
+        self.chunks, refusal = limit_chunks(self.chunks, self.limits)
+        if refusal:
+            self.note_refusal(refusal)
+        skipped_count = 0
         for k, chunk in enumerate(self.chunks):
             if chunk.is_known(self.channels):
                 continue
@@ -102,7 +161,11 @@ class ChunkScanner(ABC):
             if not problem:
                 self.chunks[k] = count_messages(chunk, self.define_channels(content)[0])
             elif chunk.stop < chunk.start:  # otherwise reported when the chunk is read
-                self.damage = "; ".join(filter(None, (self.damage, problem)))
+                skipped_count += 1
+                if skipped_count <= _MAX_LISTED_CHUNKS:
+                    self._problems.append(problem)
+        if skipped_count > _MAX_LISTED_CHUNKS:
+            self._problems.append(f"{skipped_count - _MAX_LISTED_CHUNKS:,} more chunks are skipped")
 
     def source(self, span_size: int) -> Source:
         """Return topics and spans, see `make_source`."""
@@ -112,7 +175,31 @@ class ChunkScanner(ABC):
         is_counted = all(chunk.counts or chunk.stop < 0 for chunk in self.chunks)
         channels = tuple((number, *channel) for number, channel in sorted(self.channels.items()))
         known_counts = counts if is_counted else None
-        return make_source(channels, self.chunks, known_counts, self.damage, span_size)
+        damage = sp.join_damage(self.damage, self._problems)
+        return make_source(channels, self.chunks, known_counts, damage, span_size)
+
+
+def limit_chunks(
+    chunks: Sequence[Chunk], limits: Limits, what: str = "chunk at byte"
+) -> tuple[list[Chunk], str]:
+    """Return the chunks within limits, and a sentence on the others, or an empty string."""
+    readable: list[Chunk] = []
+    refused: list[Chunk] = []
+    content_size = 0
+    for chunk in chunks:
+        is_readable = chunk.size <= limits.chunk_size
+        if is_readable and content_size + chunk.size > limits.content_size:
+            place = f"the {what} {chunk.place[0]:,} and those after it are skipped"
+            return readable, f"{place}: {limits.describe_content()}"
+        content_size += chunk.size if is_readable else 0
+        (readable if is_readable else refused).append(chunk)
+    if not refused:
+        return readable, ""
+    more = "" if len(refused) == 1 else f"; so are {len(refused) - 1:,} others"
+    return readable, (
+        f"the {what} {refused[0].place[0]:,} is skipped: "
+        f"{limits.describe_chunk(refused[0].size)}{more}"
+    )
 
 
 def count_messages(chunk: Chunk, index: NDArray[np.int64]) -> Chunk:
@@ -124,7 +211,9 @@ def count_messages(chunk: Chunk, index: NDArray[np.int64]) -> Chunk:
     return chunk._replace(
         start=int(times.min(initial=1 << 62)),
         stop=int(times.max(initial=-1)),
-        counts=dict(Counter(index[:, 0].tolist())),
+        counts=dict(
+            zip(*(values.tolist() for values in np.unique(index[:, 0], return_counts=True)))
+        ),
     )
 
 
@@ -144,27 +233,32 @@ def make_source(
         for number, name, kind, encoding in channels
     ]
     groups: list[list[Chunk]] = []
+    group_size = 0
     for chunk in chunks:
         if chunk.stop < chunk.start:
             continue
-        if not groups or sum(member.size for member in groups[-1]) + chunk.size > span_size:
+        if not groups or group_size + chunk.size > span_size:
             groups.append([])
+            group_size = 0
         groups[-1].append(chunk)
+        group_size += chunk.size
+    channel_by_number = {channel[0]: channel for channel in channels}
     subsets: dict[frozenset[int], Channels] = {}  # shared by spans, to save memory
 
     def make_span(group: list[Chunk]) -> Span:
         """Return the span of chunks; its place is their channels, then the place of each."""
         numbers = frozenset(number for chunk in group for number in chunk.counts)
         if not all(chunk.counts for chunk in group):
-            numbers = frozenset(number for number, *_ in channels)
-        subset = subsets.setdefault(
-            numbers, tuple(channel for channel in channels if channel[0] in numbers)
-        )
+            numbers = frozenset(channel_by_number)
+        if numbers not in subsets:
+            subsets[numbers] = tuple(
+                channel_by_number[number] for number in sorted(numbers & channel_by_number.keys())
+            )
         return Span(
             min(chunk.start for chunk in group),
             max(chunk.stop for chunk in group),
             sum(chunk.size for chunk in group),
-            (subset, *(chunk.place for chunk in group)),
+            (subsets[numbers], *(chunk.place for chunk in group)),
         )
 
     return Source(sp.merge_topics(topics), tuple(map(make_span, groups)), damage)
@@ -212,13 +306,15 @@ def index_messages(
     return index[: sizes[0]], int(sizes[1])
 
 
-def chunk_format(scan: Callable[[Path], Source], entry: Entry, read_records: ChunkReader) -> Format:
+def chunk_format(
+    scan: Callable[[Path, Limits], Source], entry: Entry, read_records: ChunkReader
+) -> Format:
     """Return the format of files of chunks, from functions that scan a file and read a chunk."""
 
     def load_messages(path: Path, places: tuple[Any, ...], codes: dict[int, int]) -> Raw:
         """Return the messages of channels with codes, in the chunks at these places."""
         contents, indices, problems, size = [], [], [], 0
-        with open(path, "rb") as file:
+        with open_regular_file(path) as file:
             for place in places:
                 records, is_cut, problem = _read_chunk(file, place, read_records)
                 data = np.frombuffer(records, np.uint8)

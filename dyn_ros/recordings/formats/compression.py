@@ -8,24 +8,29 @@ import bz2
 import functools
 import importlib
 import io
-import shutil
+import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from .spans import MAX_CHUNK_SIZE
+from ...files.limits import Limits
+from ...files.reading import open_regular_file
 
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _MAX_TEMPORARY_FILES = 2  # files of a process; older ones are removed
 _BLOCK_SIZE = 1 << 20  # bytes
-_files: dict[tuple[str, int, int], tuple[Any, str]] = {}
+_files: dict[tuple[str, int, int, int], tuple[Any, str]] = {}
 folder: str | None = None
 """Folder of temporary files, which are removed when Python ends; None for the system's folder."""
 
 
 class Damaged(ValueError):
     """Error about content that cannot be read, with the reason."""
+
+
+class TooLarge(Damaged):
+    """Error about content that exceeds a limit."""
 
 
 def import_package(name: str) -> Any:
@@ -50,10 +55,8 @@ def decompress_chunk(kind: str, compressed: bytes, size: int, is_cut: bool = Fal
     """Decompress a chunk (zstd, lz4, bz2, none or empty) to ``size`` bytes.
 
     With ``is_cut``, the end of the data is missing, and the result may be shorter. Raise `Damaged`
-    if it cannot be decompressed, or has another size.
+    if it cannot be decompressed, or has another size. Allocates up to ``size`` bytes.
     """
-    if size > MAX_CHUNK_SIZE:
-        raise Damaged(f"claims to contain {size:,} bytes, more than {MAX_CHUNK_SIZE:,}")
     if kind in ("", "none"):
         return compressed
     if kind not in _COMPRESSIONS:
@@ -90,16 +93,25 @@ def _decompress_to_end(decompressor: Any, compressed: bytes, size: int) -> bytes
     return content
 
 
-def decompress_message(compressed: bytes) -> bytes:
-    """Decompress a message of a rosbag2 whose messages are compressed."""
+def decompress_message(compressed: bytes, max_size: int) -> bytes:
+    """Decompress a message of a rosbag2 whose messages are compressed.
+
+    Raise `Damaged` if it cannot be decompressed, `TooLarge` if it holds more than ``max_size``
+    bytes.
+    """
     zstandard = import_package("zstandard")
     try:
         size = zstandard.frame_content_size(compressed)
-        if 0 <= size <= _BLOCK_SIZE:  # fast, but allocates what the message claims to contain
+        if 0 <= size <= min(_BLOCK_SIZE, max_size):  # fast, but allocates the claimed size
             return bytes(_message_decompressor(zstandard).decompress(compressed))
     except zstandard.ZstdError as error:
         raise Damaged(f"cannot be decompressed: {error}") from None
-    return decompress_chunk("zstd", compressed, size if size >= 0 else MAX_CHUNK_SIZE, size < 0)
+    if size > max_size:
+        raise TooLarge
+    content = decompress_chunk("zstd", compressed, size if size >= 0 else max_size, size < 0)
+    if len(content) > max_size:
+        raise TooLarge
+    return content
 
 
 @functools.cache
@@ -108,15 +120,20 @@ def _message_decompressor(zstandard: Any) -> Any:
     return zstandard.ZstdDecompressor()
 
 
-def decompressed_file(path: Path) -> tuple[Path, str]:
+def decompressed_file(path: Path, limits: Limits) -> tuple[Path, str]:
     """Return a file, decompressed to a temporary one if it ends with ``.zstd``, and its damage.
 
-    The temporary file is valid until two others have been made. The OSError of a full disk names
-    the remedy.
+    The temporary file has up to ``limits.content_size`` bytes. It is valid until two others have
+    been made. The OSError of a full disk names the remedy.
     """
     if not path.name.lower().endswith(".zstd"):
         return path, ""
-    return _temporary_file(path, path.with_suffix("").suffix, _decompress_file)
+
+    def decompress(source: BinaryIO, target: BinaryIO) -> str:
+        """Write the content of a compressed file; return its damage, or an empty string."""
+        return _decompress_file(source, target, limits)
+
+    return _temporary_file(path, path.with_suffix("").suffix, limits.content_size, decompress)
 
 
 def beginning_of_file(path: Path, size: int) -> Path:
@@ -126,24 +143,29 @@ def beginning_of_file(path: Path, size: int) -> Path:
         """Copy ``size`` bytes; return no damage."""
         remaining = size
         while remaining and (block := source.read(min(_BLOCK_SIZE, remaining))):
-            remaining -= target.write(block)
+            remaining -= len(block)
+            if block.count(0) == len(block):  # a sparse file remains one
+                target.seek(len(block), os.SEEK_CUR)
+            else:
+                target.write(block)
+        target.truncate(target.tell())
         return ""
 
-    return _temporary_file(path, path.suffix, copy_beginning)[0]
+    return _temporary_file(path, path.suffix, size, copy_beginning)[0]
 
 
 def _temporary_file(
-    path: Path, suffix: str, write: Callable[[BinaryIO, BinaryIO], str]
+    path: Path, suffix: str, max_size: int, write: Callable[[BinaryIO, BinaryIO], str]
 ) -> tuple[Path, str]:
     """Return a temporary file, written once in a process, and the damage that ``write`` returns."""
     status = path.stat()
-    key = str(path.resolve()), status.st_size, status.st_mtime_ns
+    key = str(path.resolve()), status.st_size, status.st_mtime_ns, max_size
     if key not in _files:
         while len(_files) >= _MAX_TEMPORARY_FILES:
             _files.pop(next(iter(_files)))[0].close()
         target = tempfile.NamedTemporaryFile(prefix="dyn_ros-", suffix=suffix, dir=folder)
         try:
-            with open(path, "rb") as source:
+            with open_regular_file(path) as source:
                 damage = write(source, cast(BinaryIO, target))
             target.flush()
         except OSError as error:
@@ -159,12 +181,16 @@ def _temporary_file(
     return Path(file.name), damage
 
 
-def _decompress_file(source: BinaryIO, target: BinaryIO) -> str:
-    """Write the content of a compressed file; return its damage, or an empty string."""
+def _decompress_file(source: BinaryIO, target: BinaryIO, limits: Limits) -> str:
+    """Write the content of a compressed file within limits; return its damage, or ""."""
     zstandard = import_package("zstandard")
     reader = zstandard.ZstdDecompressor().stream_reader(source, read_across_frames=True)
+    remaining = limits.content_size
     try:
-        shutil.copyfileobj(reader, target, _BLOCK_SIZE)
+        while block := reader.read(min(_BLOCK_SIZE, remaining + 1)):
+            if len(block) > remaining:
+                return f"is read to its byte {limits.content_size:,}: {limits.describe_content()}"
+            remaining -= target.write(block)
     except zstandard.ZstdError as error:
         return f"cannot be decompressed to its end: {error}"
     return ""

@@ -12,9 +12,12 @@ from __future__ import annotations
 
 import struct
 import zlib
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ...files.limits import Limits
+from ...files.reading import open_regular_file
 from . import chunks as ck
 from . import spans as sp
 from .chunks import Chunk, read_at
@@ -33,26 +36,26 @@ _BLOCK_SIZE = 1 << 22  # bytes; messages outside chunks are read in blocks
 _SPAN_SIZE = 1 << 20  # bytes; smaller chunks are joined
 
 
-def scan_mcap(path: Path) -> Source:
+def scan_mcap(path: Path, limits: Limits) -> Source:
     """Find the topics and spans of a file; raise a ValueError if it is no MCAP file."""
-    with open(path, "rb") as file:
+    with open_regular_file(path) as file:
         if empty := sp.require_magic(file, MAGIC, path, "MCAP file"):
             return Source((), (), empty)
-        return _source_from_summary(file, path.stat().st_size) or _McapScanner(
-            file, path, INDEX_MCAP, _read_records
+        return _source_from_summary(file, path.stat().st_size, limits) or _McapScanner(
+            file, path, limits, INDEX_MCAP, _read_records
         ).scan_records().source(_SPAN_SIZE)
 
 
 # --- a whole file
 
 
-def _source_from_summary(file: BinaryIO, size: int) -> Source | None:
+def _source_from_summary(file: BinaryIO, size: int, limits: Limits) -> Source | None:
     """Return what the summary states; None if it is damaged, or messages are outside chunks."""
     try:
         from mcap.reader import SeekingReader
 
         summary: Any = None
-        if not _summary_damage(file, size):
+        if not _summary_damage(file, size, limits):
             file.seek(0)
             summary = SeekingReader(file, record_size_limit=size).get_summary()
         if summary is None or summary.statistics is None:
@@ -71,7 +74,7 @@ def _source_from_summary(file: BinaryIO, size: int) -> Source | None:
     )
     chunks = [
         Chunk(
-            (index.chunk_start_offset, index.chunk_length),
+            (index.chunk_start_offset, index.chunk_length, index.uncompressed_size),
             index.uncompressed_size,
             sp.clip_log_time(index.message_start_time),
             sp.clip_log_time(index.message_end_time),
@@ -82,29 +85,56 @@ def _source_from_summary(file: BinaryIO, size: int) -> Source | None:
     if (
         message_count != statistics.message_count
         or len(chunks) != statistics.chunk_count
-        or any(sum(chunk.place) > size or not chunk.is_known(summary.channels) for chunk in chunks)
+        or any(
+            sum(chunk.place[:2]) > size or not chunk.is_known(summary.channels) for chunk in chunks
+        )
     ):
         return None
-    intact_chunks = [
-        chunk for chunk in chunks if read_at(file, chunk.place[0], 1) == bytes([_CHUNK])
-    ]
+    if _overlap(chunks):
+        return None
+    intact_chunks = [chunk for chunk in chunks if _has_size(file, chunk)]
+    readable_chunks, refusal = ck.limit_chunks(intact_chunks, limits)
     damage = (
         ""
         if len(intact_chunks) == len(chunks)
         else (f"is damaged: {len(intact_chunks):,} of its {len(chunks):,} chunks are found")
     )
     return ck.make_source(
-        channels, intact_chunks, statistics.channel_message_counts, damage, _SPAN_SIZE
+        channels,
+        readable_chunks,
+        statistics.channel_message_counts,
+        sp.join_damage(damage, [refusal]),
+        _SPAN_SIZE,
     )
 
 
-def _summary_damage(file: BinaryIO, size: int) -> str:
+def _overlap(chunks: list[Chunk]) -> bool:
+    """Return True if chunks overlap in the file."""
+    places = sorted(chunk.place for chunk in chunks)
+    return any(
+        start + length > following for (start, length, _), (following, *_) in pairwise(places)
+    )
+
+
+def _has_size(file: BinaryIO, chunk: Chunk) -> bool:
+    """Return True if there is a chunk in the file with the size of its content."""
+    header = read_at(file, chunk.place[0], _HEADER.size + _CHUNK_HEADER.size)
+    if header[:1] != bytes([_CHUNK]) or len(header) < _HEADER.size + _CHUNK_HEADER.size:
+        return False
+    return bool(_CHUNK_HEADER.unpack_from(header, _HEADER.size)[2] == chunk.size)
+
+
+def _summary_damage(file: BinaryIO, size: int, limits: Limits) -> str:
     """Return the damage of summary and footer at the end of a file, or an empty string."""
     footer = read_at(file, max(size - _FOOTER_SIZE, 0), _FOOTER_SIZE)
     if not footer.endswith(MAGIC) or footer[:1] != b"\x02":
         return f"ends in the middle of its index, at byte {size:,}, but all messages can be read"
     start, _, checksum = struct.unpack_from("<QQI", footer, 9)
     start, stop = start or size - _FOOTER_SIZE, size - len(MAGIC) - 4
+    if stop - start > limits.chunk_size:
+        return (
+            f"has a larger index than the limit of {limits.chunk_size:,} bytes, which is not read"
+        )
     if checksum and zlib.crc32(read_at(file, start, max(stop - start, 0))) != checksum:
         return "has a damaged index, whose checksum does not match"
     return ""
@@ -115,7 +145,8 @@ def _summary_damage(file: BinaryIO, size: int) -> str:
 
 def _read_records(file: BinaryIO, place: tuple[Any, ...]) -> tuple[bytes, bool]:
     """Return the records of a chunk or outside chunks; see `chunks.ChunkReader`."""
-    data = read_at(file, *place)
+    offset, length, max_size = place
+    data = read_at(file, offset, length)
     if data[:1] != bytes([_CHUNK]):
         return data, False
     try:
@@ -124,6 +155,8 @@ def _read_records(file: BinaryIO, place: tuple[Any, ...]) -> tuple[bytes, bool]:
         (compressed_size,) = struct.unpack_from("<Q", data, next_offset)
     except struct.error:
         return b"", True  # cut before its records
+    if size > max_size:
+        raise Damaged(f"claims to contain {size:,} bytes, more than {max_size:,} before")
     compressed = data[next_offset + 8 : next_offset + 8 + compressed_size]
     is_cut = len(compressed) < compressed_size
     content = decompress_chunk(kind, compressed, size, is_cut)
@@ -173,15 +206,16 @@ class _McapScanner(ck.ChunkScanner):
                 return b""
             if opcode == 0:
                 self.note_damage(f"is damaged at byte {position:,}")
+                next_offset = max(next_offset, self.skip_zeros(position))
             elif opcode == _MESSAGE:
                 next_offset = self._add_messages(position, _HEADER.size + length)
             elif opcode == _MESSAGE_INDEX:
                 self._add_count(self.read(position + _HEADER.size, _INDEX_HEADER.size))
             elif opcode in (_SCHEMA, _CHANNEL):
-                self.define(-opcode, self.read(position + _HEADER.size, length))
+                self.define(-opcode, self.read_record(position + _HEADER.size, length))
             elif opcode == _DATA_END:
-                self.damage = _summary_damage(self.file, self.end) or self.damage
-                return self.read(next_offset, self.end - next_offset)
+                self.damage = _summary_damage(self.file, self.end, self.limits) or self.damage
+                return self.read_record(next_offset, self.end - next_offset)
             position = next_offset
         self.forget_last_counts()
         self.damage = f"has no index, but all of its {self.end:,} bytes can be read"
@@ -197,9 +231,7 @@ class _McapScanner(ck.ChunkScanner):
                 number, schema = struct.unpack_from("<HH", record)
                 topic, next_offset = _read_string(record, 4)
                 kind = ros2_type(self._schemas.get(schema, ""))
-                self.channels.setdefault(
-                    number, (topic, kind, _read_string(record, next_offset)[0])
-                )
+                self.add_channel(number, (topic, kind, _read_string(record, next_offset)[0]))
         except struct.error:
             self.note_damage("contains a damaged description of a topic")
 
@@ -209,7 +241,7 @@ class _McapScanner(ck.ChunkScanner):
         if len(header) == _CHUNK_HEADER.size:
             start, stop, size, _, _ = _CHUNK_HEADER.unpack(header)
             self.chunks.append(
-                Chunk((offset, length), size, sp.clip_log_time(start), sp.clip_log_time(stop))
+                Chunk((offset, length, size), size, sp.clip_log_time(start), sp.clip_log_time(stop))
             )
 
     def _add_count(self, header: bytes) -> None:
@@ -223,7 +255,7 @@ class _McapScanner(ck.ChunkScanner):
     def _add_messages(self, offset: int, min_length: int) -> int:
         """Add messages outside chunks; return the offset behind them."""
         index, length = self.define_channels(self.read(offset, max(_BLOCK_SIZE, min_length)))
-        self.chunks.append(ck.count_messages(Chunk((offset, length), length), index))
+        self.chunks.append(ck.count_messages(Chunk((offset, length, length), length), index))
         return offset + length
 
 

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from ...cdr.decode import CDR, ROS1, Decoder, Messages, Raw
-from .compression import ZSTD_MAGIC, Damaged, decompress_message, decompressed_file
-from .spans import STRING_TYPE, Format, Source
+from ...files.limits import Limits
+from .compression import ZSTD_MAGIC, Damaged, TooLarge, decompress_message, decompressed_file
+from .spans import STRING_TYPE, Format, Source, join_damage
 
 Channels = tuple[tuple[int, str, str, str], ...]
 """Number, topic, type and encoding of each channel of a file."""
@@ -26,22 +27,29 @@ def ros2_type(name: str) -> str:
 
 
 def message_format(
-    scan: Callable[[Path], Source],
+    scan: Callable[[Path, Limits], Source],
     load_messages: Callable[[Path, tuple[Any, ...], dict[int, int]], Raw],
 ) -> Format:
     """Return a format of serialized messages, from functions that scan a file and load a span.
 
-    ``scan(path)`` finds topics and spans; the place of a span begins with its `Channels`.
+    ``scan(path, limits)`` finds topics and spans; the place of a span begins with its `Channels`.
     ``load_messages(path, places, codes)`` returns the serialized messages of the requested
     channels; it gets the places that follow in the place of the span, such as its chunks' places,
     and the codes of these channels by number. Compressed files and messages are decompressed here.
     """
 
-    def scan_file(path: Path) -> Source:
-        """Find topics and spans of a file, also if it is compressed."""
-        plain, damage = decompressed_file(path)
-        scanned = scan(plain)
-        return replace(scanned, damage="; ".join(filter(None, (damage, scanned.damage))))
+    def scan_file(path: Path, limits: Limits) -> Source:
+        """Find topics and spans of a file, also if it is compressed.
+
+        The places of spans begin with the limits.
+        """
+        plain, damage = decompressed_file(path, limits)
+        scanned = scan(plain, limits)
+        return replace(
+            scanned,
+            damage=join_damage(scanned.damage, [damage]),
+            spans=tuple(span._replace(place=(limits, *span.place)) for span in scanned.spans),
+        )
 
     def load_span(
         path: Path,
@@ -50,7 +58,7 @@ def message_format(
         code_of: Callable[[str, str, str], int | None],
     ) -> Raw:
         """Return the messages of topics for whose channels ``code_of`` returns a code."""
-        channels, *places = place
+        limits, channels, *places = place
         codes = {
             number: code
             for number, name, kind, encoding in channels
@@ -58,7 +66,8 @@ def message_format(
         }
         if not codes:
             return Raw(np.zeros(0, np.uint8), np.zeros((0, 4), np.int64))
-        return _decompress_messages(load_messages(decompressed_file(path)[0], tuple(places), codes))
+        plain, _ = decompressed_file(path, limits)
+        return _decompress_messages(load_messages(plain, tuple(places), codes), limits.chunk_size)
 
     def read_messages(
         path: Path, place: tuple[Any, ...], topics: Collection[str], decoder: Decoder
@@ -98,8 +107,11 @@ def _first_text(raw: Raw) -> str | None:
     return None
 
 
-def _decompress_messages(raw: Raw) -> Raw:
-    """Return the messages, decompressed if they are compressed one by one."""
+def _decompress_messages(raw: Raw, max_size: int) -> Raw:
+    """Return the messages, decompressed if they are compressed one by one.
+
+    Leaves out those that would let the content exceed ``max_size`` [bytes].
+    """
     index, content = raw.message_index, raw.content
     offsets = index[index[:, 3] >= len(ZSTD_MAGIC), 2]
     is_packed = np.ones(len(offsets), bool)
@@ -115,12 +127,22 @@ def _decompress_messages(raw: Raw) -> Raw:
         message = content[offset : offset + length].tobytes()
         if message.startswith(ZSTD_MAGIC):
             try:
-                message = decompress_message(message)
+                message = decompress_message(message, max_size - position)
             except Damaged as error:
-                problems.append(f"a message {error}")
+                problems.append(_describe_message(error, max_size))
                 is_intact[row] = False
                 continue
         index[row, 2:] = position, len(message)
         position += len(message)
         contents.append(message)
     return Raw(np.frombuffer(b"".join(contents), np.uint8), index[is_intact], tuple(problems))
+
+
+def _describe_message(error: Damaged, max_size: int) -> str:
+    """Return a sentence on a message that cannot be decompressed."""
+    if isinstance(error, TooLarge):
+        return (
+            f"a message is left out, with which a span would hold more than {max_size:,} bytes; "
+            "pass max_chunk_size= to read it"
+        )
+    return f"a message {error}"

@@ -16,6 +16,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ...cdr.decode import ROS1
+from ...files.limits import Limits
+from ...files.reading import open_regular_file
 from . import chunks as ck
 from . import spans as sp
 from .chunks import Chunk, read_at
@@ -30,12 +32,12 @@ _HEADER_READ_SIZE = 1 << 12  # bytes; longer headers take a second read
 _NANOSECONDS = 1_000_000_000
 
 
-def scan_bag(path: Path) -> Source:
+def scan_bag(path: Path, limits: Limits) -> Source:
     """Find the topics and spans of a bag; raise a ValueError for other files or versions."""
-    with open(path, "rb") as file:
+    with open_regular_file(path) as file:
         if empty := sp.require_magic(file, MAGIC, path, "bag of format 2.0"):
             return Source((), (), empty)
-        scanner = _BagScanner(file, path, INDEX_ROS1, _read_records)
+        scanner = _BagScanner(file, path, limits, INDEX_ROS1, _read_records)
         scanner.scan_headers()
         scanner.examine_chunks()
     return scanner.source(0)
@@ -69,10 +71,11 @@ class _BagScanner(ck.ChunkScanner):
                 return
             if opcode == 0:
                 self.note_damage(f"is damaged at byte {position:,}")
+                length = max(length, self.skip_zeros(position) - start)
             elif opcode == _INDEX:
                 self._add_index(fields, start, length)
             elif opcode == _CONNECTION:
-                self.define(-opcode, self.read(position, start + length - position))
+                self.define(-opcode, self.read_record(position, start + length - position))
             elif opcode == _BAG_HEADER:
                 is_indexed = _field_number(fields, "index_pos") > 0
                 missing_chunks += _field_number(fields, "chunk_count")
@@ -90,6 +93,10 @@ class _BagScanner(ck.ChunkScanner):
         if size + 8 > len(head):
             if len(head) < 8 or position + size + 8 > self.end:
                 return {}, -1, 0
+            if size > self.limits.chunk_size:
+                self.read_record(position, size)  # notes why it is skipped
+                size_bytes = self.read(position + 4 + size, 4)
+                return {}, position + 8 + size, int.from_bytes(size_bytes, "little")
             head += self.file.read(size + 8 - len(head))
         length = int.from_bytes(head[4 + size : 8 + size], "little")
         return _parse_fields(head[4 : 4 + size]), position + 8 + size, length
@@ -102,7 +109,7 @@ class _BagScanner(ck.ChunkScanner):
 
     def _add_index(self, fields: dict[str, bytes], start: int, length: int) -> None:
         """Add number and times of the messages of a connection to the last chunk."""
-        entries = np.frombuffer(self.read(start, length - length % 12), "<u4").reshape(-1, 3)
+        entries = np.frombuffer(self.read_record(start, length - length % 12), "<u4").reshape(-1, 3)
         if not self.chunks or not len(entries):
             return
         times = entries[:, 0].astype(np.int64) * _NANOSECONDS + entries[:, 1]
@@ -122,7 +129,7 @@ class _BagScanner(ck.ChunkScanner):
         )
         topic = fields.get("topic", b"").decode("utf-8", "replace")
         kind = connection_fields.get("type", b"").decode("utf-8", "replace")
-        self.channels.setdefault(_field_number(fields, "conn"), (topic, ros2_type(kind), ROS1))
+        self.add_channel(_field_number(fields, "conn"), (topic, ros2_type(kind), ROS1))
 
 
 def _parse_fields(header: bytes) -> dict[str, bytes]:

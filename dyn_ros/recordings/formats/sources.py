@@ -4,21 +4,28 @@
 
 from __future__ import annotations
 
+import functools
 import glob
 import importlib
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from os import PathLike
 from os.path import realpath
 from pathlib import Path
 
 from ...cdr.decode import CDR, KINDS, ROS1, Decoder, Messages
+from ...files.limits import MAX_CHUNK_SIZE, Limits
+from ...files.reading import open_regular_file, read_regular_file
 from ..tables.files import import_pyarrow
 from . import ROSBAG2_SUFFIXES, SUFFIXES, SUFFIXES_BY_MODULE, recording_suffix
 from .compression import import_package
 from .spans import DECODABLE, STRING_TYPE, Format, Source, Span, Topic, merge_topics
 
 _METADATA = "metadata.yaml"
+_MAX_METADATA_SIZE = 16_000_000  # bytes; those of a bag of 10,000 files have 4 MB
+_FILE_LIST = re.compile(
+    r"^[ \t]*relative_file_paths:[ \t]*\r?\n((?:[ \t]*-[ \t].*\n?)+)", re.MULTILINE
+)
 _MANIFEST = "_manifest.json"  # present in folders of results
 
 
@@ -107,17 +114,26 @@ def require_packages(
 # --- opening
 
 
-def open_source(path: str | PathLike[str], columns: Mapping[str, str] | None = None) -> Source:
+def open_source(
+    path: str | PathLike[str],
+    columns: Mapping[str, str] | None = None,
+    max_chunk_size: float = MAX_CHUNK_SIZE,
+) -> Source:
     """Open a recording that ``find_recordings`` returns: find its topics and spans.
 
-    ``columns`` are columns of a table with other names, see ``tables.renaming``. Raise a ValueError
-    if it is no recording or nothing can be read; an ImportError with the command that installs a
-    package for this format.
+    ``columns`` are columns of a table with other names, see ``tables.renaming``;
+    ``max_chunk_size`` is the largest size of a chunk [bytes]. Raise a ValueError if it is no
+    recording or nothing can be read; an OSError if it is no regular file; an ImportError with the
+    command that installs a package for this format.
     """
     path = Path(path)
+    if not max_chunk_size > 0.0:
+        raise ValueError(f"max_chunk_size: expected more than 0 bytes, got {max_chunk_size!r}")
     if path.is_dir():
-        return _open_folder(path)
-    source = _scan_renamed_table(path, columns) if columns else find_format(path).scan(path)
+        return _open_folder(path, max_chunk_size)
+    scan = _table_scan(columns) if columns else find_format(path).scan
+    open_regular_file(path).close()
+    source = scan(path, Limits.of_file(path, max_chunk_size))
     return Source(
         source.topics,
         _sort_spans(_add_file_name("", source)),
@@ -127,14 +143,14 @@ def open_source(path: str | PathLike[str], columns: Mapping[str, str] | None = N
     )
 
 
-def _scan_renamed_table(path: Path, columns: Mapping[str, str]) -> Source:
-    """Find the topics and spans of a table with other names of columns."""
+def _table_scan(columns: Mapping[str, str]) -> Callable[[Path, Limits], Source]:
+    """Return a function that scans a table with other names of columns."""
     from . import table_file
 
-    return table_file.scan_table(path, columns)
+    return functools.partial(table_file.scan_table, renamed=columns)
 
 
-def _open_folder(path: Path) -> Source:
+def _open_folder(path: Path, max_chunk_size: float) -> Source:
     """Open a rosbag2, which may have several files."""
     names, damage = _list_files(path)
     topics: list[Topic] = []
@@ -142,7 +158,8 @@ def _open_folder(path: Path) -> Source:
     errors: list[Exception] = []
     for name in names:
         try:
-            scan = find_format(path / name).scan(path / name)
+            limits = Limits.of_file(path / name, max_chunk_size)
+            scan = find_format(path / name).scan(path / name, limits)
         except (ValueError, OSError) as error:
             errors.append(error)
             damage.append(str(error))
@@ -165,9 +182,14 @@ def _open_folder(path: Path) -> Source:
 def _list_files(path: Path) -> tuple[list[str], list[str]]:
     """Return the files of a rosbag2 in the order of its metadata, and sentences on missing ones."""
     metadata = path / _METADATA
-    text = metadata.read_text(encoding="utf-8", errors="replace") if metadata.is_file() else ""
-    file_list = re.search(r"^\s*relative_file_paths:\s*\n((?:\s*-\s.*\n?)+)", text, re.MULTILINE)
+    text = ""
     names, damage = [], []
+    if metadata.is_file():
+        try:
+            text = read_regular_file(metadata, _MAX_METADATA_SIZE).decode("utf-8", "replace")
+        except ValueError as error:
+            damage.append(f"{_METADATA} is not read: {error}")
+    file_list = _FILE_LIST.search(text)
     for line in file_list[1].splitlines() if file_list else ():
         name = line.strip()[1:].strip().strip("'\"")
         existing = [file for file in (name, Path(name).name) if (path / file).is_file()]

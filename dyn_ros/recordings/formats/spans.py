@@ -4,19 +4,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from ...cdr.decode import CDR, ROS1, Decoder, Messages
+from ...files.limits import Limits
 
 STRING_TYPE, TABLE_ENCODING = "std_msgs/msg/String", "table"
 DECODABLE = CDR, ROS1, TABLE_ENCODING
 """Encodings of messages that can be decoded."""
 
-MAX_CHUNK_SIZE = 1 << 31
-"""Largest size of a chunk [bytes, uncompressed]; larger ones are damaged."""
+MAX_CHANNELS = 65_536
+"""Largest number of channels of a file; MCAP numbers them with 16 bits."""
 
 MAX_LOG_TIME = (1 << 63) - 1
 """Largest log time [ns]; the smallest one is 0."""
@@ -74,13 +75,14 @@ class Source:
 class Format(NamedTuple):
     """Functions that read files of one format.
 
-    ``scan(path)`` finds topics and spans, and raises a ValueError for files of other formats.
+    ``scan(path, limits)`` finds topics and spans within limits, and raises a ValueError for files
+    of other formats.
     ``read_messages(path, place, topics, decoder)`` reads the joint states and odometry of a span,
     in order of log time, and reports to the decoder what cannot be read. ``read_text(path, place,
     topics)`` returns the first text of a span, or None.
     """
 
-    scan: Callable[[Path], Source]
+    scan: Callable[[Path, Limits], Source]
     read_messages: Callable[[Path, tuple[Any, ...], Collection[str], Decoder], Messages]
     read_text: Callable[[Path, tuple[Any, ...], Collection[str]], str | None]
 
@@ -115,6 +117,14 @@ def describe_cut(path: Path, where: str, usable: int) -> str:
         f"ends in the middle of {where}; {usable:,} of {path.stat().st_size:,} bytes can be "
         f"read{remainder}"
     )
+
+
+def join_damage(damage: str, problems: Iterable[str]) -> str:
+    """Return a sentence on the damage of a file and on other problems of its content."""
+    problems = list(filter(None, problems))
+    if problems:
+        damage = damage.partition(", but all ")[0]
+    return "; ".join(filter(None, (damage, *problems)))
 
 
 def clip_log_time(time: int) -> int:

@@ -12,6 +12,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -20,11 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...cdr.decode import Raw
+from ...files.limits import Limits
+from ...files.reading import open_regular_file
 from . import spans as sp
-from .chunks import Chunk, make_source
+from .chunks import Chunk, limit_chunks, make_source
 from .compression import beginning_of_file
 from .message_files import Channels, message_format, ros2_type
-from .spans import Source
+from .spans import MAX_CHANNELS, Source
 
 MAGIC = b"SQLite format 3\0"
 _HEADER_SIZE = 100  # bytes
@@ -34,6 +37,7 @@ _BLOCK_ROWS = 2000
 _STEPS_PER_CHECK = 10_000  # steps of the virtual machine of sqlite3
 _MAX_STEPS_PER_ROW = 100  # steps
 _MAX_FAILURES = 100  # damaged spans; afterwards the search ends
+_MAX_NAME_SIZE = 100_000  # bytes, of name and type of a topic
 _DEFAULT_SPAN_ROWS = 5000  # used while the size of the table is unknown
 _ROWS_IN_RANGE = (
     "FROM messages WHERE id >= ? AND id < ? AND typeof(topic_id) = 'integer' "
@@ -43,7 +47,7 @@ _ROWS_IN_RANGE = (
 
 def _cut_partial_page(path: Path) -> Path:
     """Return the file, or a copy without a partial page at its end, which would read as zeros."""
-    with open(path, "rb") as file:
+    with open_regular_file(path) as file:
         file.seek(16)
         page = int.from_bytes(file.read(2), "big")
     page = 65536 if page == 1 else page
@@ -70,15 +74,18 @@ def _open_database(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def scan_database(path: Path) -> Source:
+def scan_database(path: Path, limits: Limits) -> Source:
     """Find the topics and spans of a database; raise a ValueError if it is none of rosbag2."""
-    with open(path, "rb") as file:
+    with open_regular_file(path) as file:
         if empty := sp.require_magic(file, MAGIC, path, "database of sqlite3"):
             return Source((), (), empty)
     with closing(_open_database(path)) as connection:
         try:
+            if computed := _computed_tables(connection):
+                return Source((), (), computed)
             rows = connection.execute(
-                "SELECT id, name, type, serialization_format FROM topics"
+                "SELECT id, name, type, serialization_format FROM topics "
+                f"WHERE length(name) + length(type) < {_MAX_NAME_SIZE} LIMIT {MAX_CHANNELS + 1}"
             ).fetchall()
             channels: Channels = tuple(
                 (int(number), str(name), ros2_type(str(kind)), str(encoding))
@@ -88,10 +95,35 @@ def scan_database(path: Path) -> Source:
             if path.stat().st_size < _SPAN_SIZE or "no such" in str(error):
                 return Source((), (), f"contains no topics of a rosbag2: {error}")
             raise ValueError(f"{str(path)!r}: its topics cannot be read: {error}") from None
-        return _scan_messages(connection, path, channels)
+        source = _scan_messages(connection, path, channels[:MAX_CHANNELS], limits)
+    if len(channels) <= MAX_CHANNELS:
+        return source
+    problem = f"only {MAX_CHANNELS:,} of its topics are read"
+    return replace(source, damage=sp.join_damage(source.damage, [problem]))
 
 
-def _scan_messages(connection: sqlite3.Connection, path: Path, channels: Channels) -> Source:
+def _computed_tables(connection: sqlite3.Connection) -> str:
+    """Return a sentence on tables that are not stored, or an empty string.
+
+    Views, virtual tables and generated columns compute what they contain, which has no limit.
+    """
+    for table in ("topics", "messages"):
+        computed = connection.execute(
+            "SELECT 1 FROM sqlite_master WHERE lower(name) = ? AND (type = 'view' OR rootpage = 0) "
+            "UNION ALL SELECT 1 FROM pragma_table_xinfo(?) WHERE hidden > 0 LIMIT 1",
+            (table, table),
+        ).fetchone()
+        if computed:
+            return (
+                f"contains a table {table!r} that is not stored but computed, by a view for "
+                "example; copy it into a table"
+            )
+    return ""
+
+
+def _scan_messages(
+    connection: sqlite3.Connection, path: Path, channels: Channels, limits: Limits
+) -> Source:
     """Find the spans of the messages, also in a damaged database."""
     chunks: list[Chunk] = []
     total_counts: Counter[int] = Counter()
@@ -113,14 +145,19 @@ def _scan_messages(connection: sqlite3.Connection, path: Path, channels: Channel
     start, failures = first, 0
     while start <= last:
         stop = min(start + row_count, sp.MAX_LOG_TIME)
-        statistics, problem = _topic_statistics(connection, start, stop)
+        statistics, problem = _topic_statistics(connection, start, stop, limits)
+        while (content_size := sum(row[4] for row in statistics)) > limits.chunk_size:
+            if stop == start + 1:
+                break
+            stop = start + (stop - start) // 2
+            statistics, problem = _topic_statistics(connection, start, stop, limits)
         counts = {number: messages for number, messages, *_ in statistics}
         total_counts.update(counts)
         if statistics:
             chunks.append(
                 Chunk(
-                    (start, stop),
-                    mean_size * sum(counts.values()),
+                    (start, stop, content_size),
+                    max(mean_size * sum(counts.values()), content_size),
                     sp.clip_log_time(min(row[2] for row in statistics)),
                     sp.clip_log_time(max(row[3] for row in statistics)),
                     counts,
@@ -143,12 +180,13 @@ def _scan_messages(connection: sqlite3.Connection, path: Path, channels: Channel
         damage = f"is damaged in {count - sum(total_counts.values()):,} messages"
     if damage:
         damage = f"{damage.rstrip('.')}; {sum(total_counts.values()):,} messages can be read"
-    return make_source(channels, chunks, total_counts, damage, 0)
+    chunks, refusal = limit_chunks(chunks, limits, "message with the number")
+    return make_source(channels, chunks, total_counts, sp.join_damage(damage, [refusal]), 0)
 
 
 def _describe_cut(path: Path) -> str:
     """Return a sentence on a database that is shorter than its header says, or ""."""
-    with open(path, "rb") as file:
+    with open_regular_file(path) as file:
         header = file.read(_HEADER_SIZE)
     page_size, change, page_count, counted_change = (
         int.from_bytes(header[start:stop], "big")
@@ -189,31 +227,47 @@ def _limit_steps(connection: sqlite3.Connection, rows: int) -> None:
 
 
 def _topic_statistics(
-    connection: sqlite3.Connection, start: int, stop: int
-) -> tuple[list[tuple[int, int, int, int]], str]:
-    """Return number, count, first and last log time of each topic in a range, and the damage."""
+    connection: sqlite3.Connection, start: int, stop: int, limits: Limits
+) -> tuple[list[tuple[int, int, int, int, int]], str]:
+    """Return number, count, first and last log time, and size of each topic in a range.
+
+    Returns the damage, too.
+    """
     _limit_steps(connection, stop - start)
     try:
         return connection.execute(
-            f"SELECT topic_id, count(*), min(timestamp), max(timestamp) {_ROWS_IN_RANGE} "
+            "SELECT topic_id, count(*), min(timestamp), max(timestamp), sum(length(data)) "
+            f"{_ROWS_IN_RANGE} "
             "GROUP BY topic_id",
             (start, stop),
         ).fetchall(), ""
     except sqlite3.Error:
-        rows, error = _read_until_damage(connection, start, stop)
+        rows, error = _read_until_damage(connection, start, stop, limits.chunk_size)
     times: dict[int, list[int]] = {}
-    for number, time, _ in rows:
+    sizes: Counter[int] = Counter()
+    for number, time, content in rows:
         times.setdefault(number, []).append(time)
-    return [(number, len(times), min(times), max(times)) for number, times in times.items()], error
+        sizes[number] += len(content)
+    return [
+        (number, len(times), min(times), max(times), sizes[number])
+        for number, times in times.items()
+    ], error
 
 
 def _read_until_damage(
-    connection: sqlite3.Connection, start: int, stop: int
+    connection: sqlite3.Connection, start: int, stop: int, max_size: int
 ) -> tuple[list[tuple[int, int, bytes]], str]:
-    """Return the rows before the first that cannot be read, and the damage."""
+    """Return the rows before the first that cannot be read, and the damage.
+
+    Reads rows of up to ``max_size`` bytes together.
+    """
     rows: list[tuple[int, int, bytes]] = []
     try:
-        rows.extend(row for block in _read_blocks(connection, start, stop, 1) for row in block)
+        for block in _read_blocks(connection, start, stop, 1):
+            max_size -= len(block[0][2])
+            if max_size < 0:
+                break
+            rows += block
     except sqlite3.Error as error:
         return rows, (f"of the messages from number {start} on, {len(rows):,} can be read: {error}")
     return rows, ""
@@ -233,7 +287,7 @@ def _read_blocks(
 
 def load_messages(path: Path, places: tuple[Any, ...], codes: dict[int, int]) -> Raw:
     """Load the messages of a span; see `message_files.message_format`."""
-    ((start, stop),) = places
+    ((start, stop, size),) = places
     indices: list[NDArray[np.int64]] = []
     contents: list[bytes] = []
     problem = ""
@@ -255,7 +309,7 @@ def load_messages(path: Path, places: tuple[Any, ...], codes: dict[int, int]) ->
         except sqlite3.Error:
             indices.clear()
             contents.clear()
-            rows, problem = _read_until_damage(connection, start, stop)
+            rows, problem = _read_until_damage(connection, start, stop, size)
             add_rows(rows)
     index = np.concatenate([np.zeros((0, 4), np.int64), *indices])
     index[1:, 2] = np.cumsum(index[:-1, 3])

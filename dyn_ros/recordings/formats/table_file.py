@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 from ...cdr.decode import JOINT_STATE, ODOMETRY, Decoder, Messages
 from ...engine.kernel.types import Array
+from ...files.limits import Limits
+from ...files.reading import open_regular_file
 from ..tables import files as tables
 from ..tables.columns import Columns
 from ..tables.row_selection import describe_blank_rows, escape_braces, uncorrupted_rows
@@ -30,6 +32,7 @@ _SIGNALS = ("position", "velocity", "effort")
 _POSE = ("/x", "/y", "/z", "/qx", "/qy", "/qz", "/qw")
 _TWIST = ("/linear_x", "/linear_y", "/linear_z", "/angular_x", "/angular_y", "/angular_z")
 _PLANAR_POSE, _PLANAR_TWIST = ("/x", "/y", "/theta"), ("/linear_x", "/linear_y", "/angular_z")
+_MIN_ROW_SIZE = 256  # bytes; a row takes the time of a message of this size
 _TIME_REMEDY = f"convert other units to s, below {1e-9 * MAX_STAMP:.2g}"
 
 
@@ -169,24 +172,28 @@ def _base_columns(topic: str, signals: dict[str, dict[str, str]]) -> Iterator[_B
 # --- files
 
 
-def scan_table(path: Path, renamed: Mapping[str, str] | None = None) -> Source:
+def scan_table(path: Path, limits: Limits, renamed: Mapping[str, str] | None = None) -> Source:
     """Find the topics and spans of a table; raise errors as ``sources.open_source``.
 
     ``renamed`` are columns with other names, by the usual names.
     """
-    if path.stat().st_size == 0:
-        return Source((), (), "is empty: 0 bytes")
+    with open_regular_file(path) as file:
+        if not file.read(1):
+            return Source((), (), "is empty: 0 bytes")
     tables.import_pyarrow()
     renamed = renamed or {}
-    table = _open_cached(path, bool(renamed))
+    table = _open_cached(path, bool(renamed), limits)
     columns = _find_topics(table, path, renamed)
     spans: list[Span] = []
     problems: dict[str, None] = {}
     unusable_times: list[str] = []
     time: int | None = None
-    log_time = count = 0
+    log_time = count = content_size = 0
     clock, check = columns.clock, StampCheck(columns.clock)
     for place, size in table.blocks():
+        if content_size + size > limits.content_size:
+            problems[f"is read to its row {count:,}: {limits.describe_content()}"] = None
+            break
         values, block_problems = _read_block(table, place, clock.names)
         problems.update(dict.fromkeys(block_problems))
         cells = [values[name] for name in clock.names]
@@ -194,6 +201,7 @@ def scan_table(path: Path, renamed: Mapping[str, str] | None = None) -> Source:
             clock = clock.with_unit_of(cells)
             check = StampCheck(clock)
         stamps = _usable(clock.to_stamps(cells))
+        content_size += max(size, _MIN_ROW_SIZE * len(cells[0]))
         if not len(stamps):
             unusable_times += map(str, cells[0][:1])
             continue
@@ -201,7 +209,7 @@ def scan_table(path: Path, renamed: Mapping[str, str] | None = None) -> Source:
         first = int(stamps[0])
         log_time = first if time is None else log_time + max(first - time, 0)
         stop = int(_log_times(stamps, log_time)[-1])
-        spans.append(Span(log_time, stop, size, (place, log_time, renamed, clock)))
+        spans.append(Span(log_time, stop, size, (limits, place, log_time, renamed, clock)))
         time, log_time = int(stamps[-1]), stop
         count += len(stamps)
     if error := check.error():
@@ -222,17 +230,19 @@ def scan_table(path: Path, renamed: Mapping[str, str] | None = None) -> Source:
     return Source(columns.topics(count), tuple(placed_spans), "; ".join((*problems, *table.damage)))
 
 
-def _open_cached(path: Path, without_names: bool) -> tables.CsvFile | tables.ParquetFile:
+def _open_cached(
+    path: Path, without_names: bool, limits: Limits
+) -> tables.CsvFile | tables.ParquetFile:
     """Return a table; the last one stays open, as its blocks are read one after the other."""
-    return _open_unmodified(path, path.stat().st_mtime_ns, without_names)
+    return _open_unmodified(path, path.stat().st_mtime_ns, without_names, limits.chunk_size)
 
 
 @functools.lru_cache(1)
 def _open_unmodified(
-    path: Path, modification_time: int, without_names: bool
+    path: Path, modification_time: int, without_names: bool, max_chunk_size: int
 ) -> tables.CsvFile | tables.ParquetFile:
     """Open a table, or return it if it is the last one and has not been modified."""
-    return tables.open_file(path, without_names)
+    return tables.open_file(path, without_names, max_chunk_size)
 
 
 def _read_block(
@@ -269,8 +279,8 @@ def read_messages(
     path: Path, place: tuple[Any, ...], topics: Collection[str], decoder: Decoder
 ) -> Messages:
     """Read the messages of a span; see `spans.Format`."""
-    block_place, first_time, renamed, clock, *is_end = place
-    table = _open_cached(path, bool(renamed))
+    limits, block_place, first_time, renamed, clock, *is_end = place
+    table = _open_cached(path, bool(renamed), limits)
     columns = _find_topics(table, path, renamed)
     values, problems = _read_block(table, block_place, columns.names(topics))
     for problem in problems:

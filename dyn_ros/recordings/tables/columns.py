@@ -17,6 +17,7 @@ import numpy as np
 from ...engine.kernel.names import name_file, similar_names
 from ...engine.kernel.types import Array
 from ...engine.model.model import Model
+from ...files.limits import MAX_CHUNK_SIZE
 from ...files.writing import write_whole_file
 from . import files as tables
 from .files import CsvFile, ParquetFile, Table
@@ -42,8 +43,9 @@ class Columns:
         model: Model | None = None,
         columns: Mapping[str, str] | None = None,
         name: str = "the table",
+        max_chunk_size: float = MAX_CHUNK_SIZE,
     ) -> None:
-        self._reader = tables.open_table(table, without_names=columns is not None)
+        self._reader = tables.open_table(table, columns is not None, max_chunk_size)
         self.names = tuple(self._reader.names)
         tables.require_unique(self.names, name)
         columns = columns or {}
@@ -67,6 +69,8 @@ class Columns:
 
     def read(self, *groups: Sequence[str | None]) -> list[Array]:
         """Read the columns of each group (B, n) at once; columns without a name are 0."""
+        if isinstance(self._reader, ParquetFile):
+            self._reader.require_rows(sum(map(len, groups)))
         arrays = [np.zeros((len(self._reader), len(group))) for group in groups]
         places = [
             (name, array[:, k])

@@ -13,20 +13,21 @@ import ast
 import csv
 import io
 import itertools
-import os
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, BinaryIO, TextIO, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...engine.kernel.names import join_names as names_in_message
 from ...engine.kernel.types import Array
+from ...files.limits import MAX_CHUNK_SIZE, MAX_EXPANSION, Limits, describe_chunk
+from ...files.reading import open_regular_file
 from .times import NO_TIME, STAMP, Dates, is_time, parse_times
 
 SIGNALS = ("position", "velocity", "acceleration", "effort", "in_contact")
@@ -40,7 +41,9 @@ Place: TypeAlias = tuple[int, ...]
 _DOTTED_NAME = re.compile(rf"({'|'.join(SIGNALS)})\.(.+)", re.DOTALL)
 _SLASHED_NAME = re.compile(rf"/?(.+)/({'|'.join(SIGNALS)})", re.DOTALL)
 _MAX_ROWS = 32768  # rows read at a time
-_MAX_BLOCK_SIZE = 1 << 22  # bytes of a CSV file
+_MAX_BLOCK_SIZE = 1 << 22  # bytes of a CSV file; longer lines are not read
+_MAX_DECODED_SIZE = 1 << 25  # bytes of numbers that are decoded at once
+_MAX_COLUMNS = 20_000
 _EMPTY_CELLS = (
     "",
     "#N/A",
@@ -120,15 +123,20 @@ def import_pyarrow() -> Any:
 
 
 def open_table(
-    table: Table | CsvFile | ParquetFile, without_names: bool = False
+    table: Table | CsvFile | ParquetFile,
+    without_names: bool = False,
+    max_chunk_size: float = MAX_CHUNK_SIZE,
 ) -> CsvFile | ParquetFile | MemoryTable:
-    """Open a table; columns of a CSV file ``without_names`` are named by their numbers, from 1."""
+    """Open a table; columns of a CSV file ``without_names`` are named by their numbers, from 1.
+
+    ``max_chunk_size`` is the largest size of a column of a row group [bytes].
+    """
     if isinstance(table, (CsvFile, ParquetFile)):
         return table
     if isinstance(table, Mapping):
         return MemoryTable(table)
     if isinstance(table, (str, PathLike)):
-        return open_file(table, without_names)
+        return open_file(table, without_names, max_chunk_size)
     columns = _frame_columns(table)
     if columns is not None:
         return MemoryTable(columns)
@@ -138,9 +146,35 @@ def open_table(
     )
 
 
-def open_file(path: str | PathLike[str], without_names: bool = False) -> CsvFile | ParquetFile:
+def open_file(
+    path: str | PathLike[str], without_names: bool = False, max_chunk_size: float = MAX_CHUNK_SIZE
+) -> CsvFile | ParquetFile:
     """Open a file, see `open_table`."""
-    return ParquetFile(path) if file_suffix(path) == ".parquet" else CsvFile(path, without_names)
+    if file_suffix(path) == ".parquet":
+        return ParquetFile(path, max_chunk_size)
+    return CsvFile(path, without_names)
+
+
+def _require_few_columns(path: str | PathLike[str], count: int) -> None:
+    """Raise a ValueError if a table has more columns than can be read."""
+    if count > _MAX_COLUMNS:
+        raise ValueError(
+            f"{str(path)!r}: expected at most {_MAX_COLUMNS:,} columns, got {count:,}; remove "
+            "those that are not signals of the robot"
+        )
+
+
+def _read_lines(file: TextIO) -> Iterator[str]:
+    """Yield the lines of a CSV file; raise a ValueError for one that is too long."""
+    number = 0
+    while line := file.readline(_MAX_BLOCK_SIZE):
+        number += 1
+        if len(line) == _MAX_BLOCK_SIZE and line[-1] != "\n":
+            raise ValueError(
+                f"{file.name!r}: line {number:,} has more than {_MAX_BLOCK_SIZE:,} characters, "
+                f"which begin with {line[:20]!r}; remove it"
+            )
+        yield line
 
 
 def _is_text(arrow: Any, kind: Any) -> bool:
@@ -211,11 +245,17 @@ class CsvFile:
 
     def __init__(self, path: str | PathLike[str], without_names: bool = False) -> None:
         self._path = path
-        with open(path, "rb") as file:
-            self._first_line = file.readline()
+        with open_regular_file(path) as file:
+            self._first_line = file.readline(_MAX_BLOCK_SIZE)
         if not self._first_line:
             raise ValueError("the table is empty: 0 bytes")
+        if len(self._first_line) == _MAX_BLOCK_SIZE and self._first_line[-1:] != b"\n":
+            raise ValueError(
+                f"{str(path)!r}: expected the names of columns in the first line, got more than "
+                f"{_MAX_BLOCK_SIZE:,} bytes, which begin with {self._first_line[:20]!r}"
+            )
         self.names = self._read_names()
+        _require_few_columns(path, len(self.names))
         self._has_names = not _are_numbers(self.names)
         self._joint_text = ""  # joints of a message, which each line contains
         self.damage: list[str] = []
@@ -308,8 +348,8 @@ class CsvFile:
         """Yield the lines of data that are not empty."""
         with open(self._path, encoding="utf-8-sig") as file:
             if self._has_names:
-                next(file, None)
-            lines = (line for line in file if line.strip())
+                next(_read_lines(file), None)
+            lines = (line for line in _read_lines(file) if line.strip())
             yield from self._check_joints(lines) if self._joint_text else lines
 
     def _check_joints(self, lines: Iterator[str]) -> Iterator[str]:
@@ -332,14 +372,14 @@ class CsvFile:
         cells: dict[str, str] = {}
         try:
             with open(self._path, encoding="utf-8-sig", errors="replace") as file:
-                lines = itertools.islice(file, int(self._has_names), _HEAD_LINES)
+                lines = itertools.islice(_read_lines(file), int(self._has_names), _HEAD_LINES)
                 for row in csv.reader(line for line in lines if line.strip()):
                     for name, cell in zip(self.names, row):
                         if name not in cells and not _is_empty_cell(cell):
                             cells[name] = cell.strip()
                     if len(cells) == len(self.names):
                         break
-        except csv.Error:  # reading reports it
+        except (csv.Error, ValueError):  # reading reports it
             pass
         return cells
 
@@ -448,9 +488,16 @@ class CsvFile:
                 file.seek(start)
                 block = file.read(_MAX_BLOCK_SIZE)
                 length = block.rfind(b"\n") + 1
-                if not length:
+                if length:
+                    yield (start, length), length
+                elif len(block) == _MAX_BLOCK_SIZE:
+                    length = _rest_of_line(file) + len(block)
+                    self.damage.append(
+                        f"the line at byte {start:,} is skipped: it has {length:,} bytes, more "
+                        f"than {_MAX_BLOCK_SIZE:,}"
+                    )
+                else:
                     break
-                yield (start, length), length
                 start += length
         if self._is_complete_row(block) and (start + len(block)) % _SECTOR_SIZE:
             yield (start, len(block)), len(block)
@@ -528,6 +575,16 @@ class CsvFile:
         )
 
 
+def _rest_of_line(file: BinaryIO) -> int:
+    """Read the rest of a line that is too long; return its size [bytes]."""
+    size = 0
+    while part := file.readline(_MAX_BLOCK_SIZE):
+        size += len(part)
+        if part.endswith(b"\n"):
+            break
+    return size
+
+
 def _is_empty_cell(cell: str) -> bool:
     """Return True if a cell contains no number: it is blank, or states so."""
     return cell.strip() in _EMPTY_CELLS
@@ -570,19 +627,26 @@ def _parse_cells(arrow: Any, table: Any, types: dict[str, Any], problems: list[s
 
 
 class ParquetFile:
-    """Parquet file; a ValueError is raised if it is cut."""
+    """Parquet file; a ValueError is raised if it is cut.
 
-    def __init__(self, path: str | PathLike[str]) -> None:
+    ``max_chunk_size`` is the largest size of a column of a row group [bytes].
+    """
+
+    def __init__(self, path: str | PathLike[str], max_chunk_size: float = MAX_CHUNK_SIZE) -> None:
         self._arrow = import_pyarrow()
-        if os.path.exists(path) and not os.path.getsize(path):
-            raise ValueError(f"{str(path)!r}: is empty: 0 bytes")
+        self._path, self._max_chunk_size = path, max_chunk_size
+        with open_regular_file(path) as file:
+            if not file.read(1):
+                raise ValueError(f"{str(path)!r}: is empty: 0 bytes")
         try:
             self._file = self._arrow.parquet.ParquetFile(path, pre_buffer=False)
         except (self._arrow.ArrowException, OSError) as error:
             if getattr(error, "errno", None):  # such as a file that is not there
                 raise
             raise ValueError(f"{str(path)!r}: is cut, or no Parquet file: {error}") from None
+        _require_few_columns(path, self._file.metadata.num_columns)
         self._schema = self._file.schema_arrow
+        self._block_rows = self._choose_block_rows()
         self._list_elements: dict[str, tuple[str, int]] = {}  # list column and index, by name
         self._has_dates: dict[str, bool] = {}
         self._joints: tuple[str, list[str]] = "", []  # column of lists of names, first list
@@ -595,6 +659,57 @@ class ParquetFile:
 
     def __len__(self) -> int:
         return int(self._file.metadata.num_rows)
+
+    def require_rows(self, column_count: int) -> None:
+        """Raise a ValueError if the file has more rows than can be in memory for its size."""
+        limits = Limits.of_file(Path(self._path), self._max_chunk_size)
+        if 8 * column_count * len(self) > limits.content_size:
+            raise ValueError(
+                f"it has {len(self):,} rows and {column_count} columns of numbers: "
+                f"{limits.describe_content()}"
+            )
+
+    def _choose_block_rows(self) -> int:
+        """Return the number of rows that are decoded at once, also of columns of long lists."""
+        metadata = self._file.metadata
+        values = 1.0
+        for group in range(metadata.num_row_groups):
+            row_group = metadata.row_group(group)
+            counts = [row_group.column(k).num_values for k in range(row_group.num_columns)]
+            values = max(values, sum(counts) / max(row_group.num_rows, 1))
+        return max(min(_MAX_ROWS, int(_MAX_DECODED_SIZE / (8 * values))), 1)
+
+    def _iterate_batches(
+        self, columns: Sequence[str], rows: int, row_groups: Sequence[int] | None = None
+    ) -> Iterator[Any]:
+        """Return batches of columns of the file; raise a ValueError for one that is too large."""
+        groups = range(self._file.metadata.num_row_groups) if row_groups is None else row_groups
+        names = set(columns)
+        for group in groups:
+            row_group = self._file.metadata.row_group(group)
+            for k in range(row_group.num_columns):
+                column = row_group.column(k)
+                if (
+                    column.path_in_schema.partition(".")[0] in names
+                    or column.path_in_schema in names
+                ):
+                    self._require_size(column, group)
+        batches: Iterator[Any] = self._file.iter_batches(
+            rows, row_groups=groups, columns=columns, use_threads=False
+        )
+        return batches
+
+    def _require_size(self, column: Any, group: int) -> None:
+        """Raise a ValueError if a column of a row group expands to a size that is too large.
+
+        Its pages, which are decompressed as a whole, may be as large as the column.
+        """
+        size = column.total_uncompressed_size
+        if size > max(self._max_chunk_size, MAX_EXPANSION * column.total_compressed_size):
+            raise ValueError(
+                f"the column {column.path_in_schema!r:.80} of row group {group}: "
+                f"{describe_chunk(size, self._max_chunk_size)}"
+            )
 
     def _expand_lists(self) -> list[str]:
         """Return the names of columns; a list has a name for each number of a row.
@@ -612,7 +727,7 @@ class ParquetFile:
         if not list_fields:
             return list(self._file_names)
         names = [field.name for field in list_fields]
-        first_rows = next(self._file.iter_batches(1, columns=names, use_threads=False), None)
+        first_rows = next(self._iterate_batches(names, 1), None)
         first = {name: first_rows.column(name)[0].as_py() if first_rows else [] for name in names}
         for field in list_fields:
             if field.name.rpartition("/")[2] == "name" and _is_text(
@@ -631,6 +746,7 @@ class ParquetFile:
                 labels = [f"{signal}.{joint}" for joint in self._joints[1]]
             self._list_elements |= {label: (field.name, k) for k, label in enumerate(labels)}
             expanded += labels
+        _require_few_columns(self._path, len(expanded))
         return expanded
 
     @property
@@ -686,9 +802,7 @@ class ParquetFile:
     def _column_batches(self, name: str) -> Iterator[tuple[int, Any]]:
         """Yield a column in batches, each with its first row."""
         start = 0
-        for batch in self._file.iter_batches(
-            _MAX_ROWS, columns=self._file_columns([name]), use_threads=False
-        ):
+        for batch in self._iterate_batches(self._file_columns([name]), self._block_rows):
             self._check_joints(batch)
             yield start, self._select(batch, name)
             start += len(batch)
@@ -760,8 +874,8 @@ class ParquetFile:
         metadata = self._file.metadata
         for group in range(metadata.num_row_groups):
             rows = metadata.row_group(group).num_rows
-            for start in range(0, rows, _MAX_ROWS):
-                count = min(_MAX_ROWS, rows - start)
+            for start in range(0, rows, self._block_rows):
+                count = min(self._block_rows, rows - start)
                 yield (group, start, count), count * len(self.names) * 8
 
     def read_block(
@@ -770,11 +884,8 @@ class ParquetFile:
         """Return columns of a block, and no problems; consecutive blocks are decoded once."""
         group, start, _ = place
         if (group, tuple(columns)) != self._decoded_columns or start != self._next_row:
-            self._batches = self._file.iter_batches(
-                _MAX_ROWS,
-                row_groups=[group],
-                columns=self._file_columns(columns),
-                use_threads=False,
+            self._batches = self._iterate_batches(
+                self._file_columns(columns), self._block_rows, [group]
             )
             self._decoded_columns, self._next_row = (group, tuple(columns)), 0
         while self._next_row <= start:

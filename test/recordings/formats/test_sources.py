@@ -532,7 +532,7 @@ def test_a_damaged_message_does_not_cost_other_compressed_messages(tmp_path):
     assert rows == expected_tuples(sent)[1:] and len(decoder.problems) == 1
 
 
-def test_unknown_compression_and_impossible_sizes(tmp_path):
+def test_unknown_and_damaged_compression(tmp_path):
     path = write_mcap(tmp_path / "a.mcap", sent_messages(), compression="lz4")
     content = path.read_bytes()
     path.write_bytes(content.replace(b"lz4", b"xyz"))
@@ -541,8 +541,17 @@ def test_unknown_compression_and_impossible_sizes(tmp_path):
     for kind in ("zstd", "lz4", "bz2"):
         with pytest.raises(compression.Damaged, match="cannot be decompressed|instead of"):
             compression.decompress_chunk(kind, b"nonsense", 100)
-        with pytest.raises(compression.Damaged, match="more than"):
-            compression.decompress_chunk(kind, b"", 1 << 60)
+
+
+def test_a_chunk_that_claims_more_than_when_it_was_opened(tmp_path):
+    path = write_mcap(tmp_path / "a.mcap", sent_messages(), compression="zstd")
+    source, content = files.open_source(path), bytearray(path.read_bytes())
+    offset = source.spans[0].place[1][2][0]
+    content[offset + 25 : offset + 33] = (1 << 60).to_bytes(8, "little")
+    path.write_bytes(content)
+    rows, decoder = decode_all(source)
+    assert len(rows) < len(sent_messages())
+    assert "more than" in next(iter(decoder.problems))
 
 
 def test_no_chunk_is_read_to_find_the_spans_of_a_whole_file(tmp_path, monkeypatch):
