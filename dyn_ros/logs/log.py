@@ -21,7 +21,7 @@ from ..engine.kernel.names import without_file
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model
 from ..observer.contact_intervals import ContactInterval, merge_contact_intervals
-from ..recordings.formats.spans import Source
+from ..recordings.formats.spans import Source, join_damage
 from ..recordings.options import ReadOptions
 from ..recordings.part import read_part
 from ..recordings.plan import Part
@@ -202,10 +202,11 @@ class LoggedRecording:
             self.problems[reason] = self.problems.get(reason, 0) + 1
 
     def __str__(self) -> str:
-        return "; ".join(
+        first, *rest = (
             reason if count == 1 else f"{reason} ({count} parts)"
             for reason, count in self.problems.items()
         )
+        return join_damage(first, rest)
 
 
 class Log:

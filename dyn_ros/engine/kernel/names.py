@@ -96,7 +96,9 @@ def without_file(path: Path, text: str) -> str:
     """Return a message without the name of a file at its beginning, with or without folder."""
     name, colon, rest = text.partition(": ")
     name = name.strip("'")
-    is_file = colon and (name in (str(path), path.name) or path.name.startswith(f"{name}."))
+    is_file = colon and (
+        name in (str(path), repr(str(path))[1:-1], path.name) or path.name.startswith(f"{name}.")
+    )
     return rest if is_file else text
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ...engine.kernel.types import Array
 from ...observer.runs_kernel import MAX_MISSED_PERIODS, SHORTEST_GAP
+from ...recordings.tables.files import open_for_arrow
 from .parquet import import_pyarrow
 
 _BATCH_SIZE = 1 << 17  # rows
@@ -138,7 +139,8 @@ def read_curves(
     from pyarrow import parquet
 
     metadata = {
-        name: [parquet.read_metadata(path) for path in paths] for name, paths in files.items()
+        name: [parquet.read_metadata(open_for_arrow(path)) for path in paths]
+        for name, paths in files.items()
     }
     all_metadata = [file for recording in metadata.values() for file in recording]
     rows = sum(file.num_rows for file in all_metadata)
@@ -180,7 +182,7 @@ def _read_batches(
     """Yield the stamps and these columns of a file, a batch of rows at a time."""
     from pyarrow import parquet
 
-    with parquet.ParquetFile(path, pre_buffer=False) as file:
+    with parquet.ParquetFile(open_for_arrow(path), pre_buffer=False) as file:
         names = [column for column in columns if column in file.schema_arrow.names]
         for batch in file.iter_batches(_BATCH_SIZE, columns=["stamp", *names]):
             if len(batch):

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from ...engine.kernel.types import Array
 from ...files.writing import write_whole_file
+from ...recordings.tables.files import open_for_arrow
 from .curves import Curves, DecimatedCurve, RecordingSpan, read_curves
 
 SUFFIXES = ".png", ".html"
@@ -151,7 +152,7 @@ def _read_curves(files: Mapping[str, Sequence[Path]], is_picture: bool) -> Curve
         name
         for paths in files.values()
         for path in paths[:1]
-        for name in parquet.read_schema(path).names
+        for name in parquet.read_schema(open_for_arrow(path)).names
     }
     columns = {line.column for subplot in arrange_subplots(names, {}) for line in subplot.lines}
     if not columns:

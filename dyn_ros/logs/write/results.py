@@ -228,9 +228,9 @@ def _candidate_names(path: Path) -> Iterable[str]:
     name = recording_name(path)
     for depth in range(len(path.parts) - 1):
         folders = path.parts[len(path.parts) - 1 - depth : -1]
-        yield quote("_".join([*folders, name]), safe=" ,+@")
+        yield quote(os.fsencode("_".join([*folders, name])), safe=" ,+@")
     for number in itertools.count(2):
-        yield quote(f"{name}_{number}", safe=" ,+@")
+        yield quote(os.fsencode(f"{name}_{number}"), safe=" ,+@")
 
 
 def recording_name(path: Path) -> str:

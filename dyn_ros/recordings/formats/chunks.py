@@ -27,6 +27,8 @@ from .spans import MAX_CHANNELS, Format, Source, Span, Topic
 _MAX_DEFINITIONS = 200_000
 """Largest number of schemas and channels that are read, also repeated ones; it takes 0.5 s."""
 
+_MIN_RECORD_LIMIT = 1_000_000  # records outside chunks; their headers are read in 5 s
+_MIN_MEAN_RECORD_SIZE = 1000  # bytes; chunks and their indexes have more on average
 _MAX_LISTED_CHUNKS = 20
 _BLOCK_SIZE = 1 << 16  # bytes; zeros are skipped block by block
 
@@ -50,6 +52,8 @@ class Chunk(NamedTuple):
         Log times of the first and last message [ns]; ``stop`` < ``start`` if there is none.
     counts : mapping of int to int
         Numbers of messages by channel; 0 if only their presence is known, empty if nothing is.
+    stored_size : int
+        Size in the file [bytes].
     """
 
     place: tuple[Any, ...]
@@ -57,6 +61,7 @@ class Chunk(NamedTuple):
     start: int = 1 << 62
     stop: int = -1
     counts: Mapping[int, int] = {}
+    stored_size: int = 0
 
     def is_known(self, channels: Mapping[int, Any]) -> bool:
         """Return True if times and channels are known without reading the chunk."""
@@ -85,6 +90,7 @@ class ChunkScanner(ABC):
         self.damage = ""
         self._problems: list[str] = []  # of the content, in addition to the damage
         self._definition_count = 0
+        self._remaining_records = _MIN_RECORD_LIMIT + self.end // _MIN_MEAN_RECORD_SIZE
 
     @abstractmethod
     def define(self, code: int, record: bytes) -> None:
@@ -98,6 +104,17 @@ class ChunkScanner(ABC):
         """Note what exceeds a limit, once."""
         if problem not in self._problems:
             self._problems.append(problem)
+
+    def count_record(self, position: int) -> bool:
+        """Count a record outside chunks; return False, and note it, after too many."""
+        self._remaining_records -= 1
+        if self._remaining_records >= 0:
+            return True
+        self.note_refusal(
+            f"it is read to its byte {position:,}: it has more records than expected of "
+            f"{self.end:,} bytes"
+        )
+        return False
 
     def read_record(self, offset: int, length: int) -> bytes:
         """Return the content of a record outside chunks; none if it is larger than a chunk."""
@@ -187,7 +204,7 @@ def limit_chunks(
     refused: list[Chunk] = []
     content_size = 0
     for chunk in chunks:
-        is_readable = chunk.size <= limits.chunk_size
+        is_readable = max(chunk.size, chunk.stored_size) <= limits.chunk_size
         if is_readable and content_size + chunk.size > limits.content_size:
             place = f"the {what} {chunk.place[0]:,} and those after it are skipped"
             return readable, f"{place}: {limits.describe_content()}"
@@ -198,7 +215,7 @@ def limit_chunks(
     more = "" if len(refused) == 1 else f"; so are {len(refused) - 1:,} others"
     return readable, (
         f"the {what} {refused[0].place[0]:,} is skipped: "
-        f"{limits.describe_chunk(refused[0].size)}{more}"
+        f"{limits.describe_chunk(max(refused[0].size, refused[0].stored_size))}{more}"
     )
 
 

@@ -33,6 +33,8 @@ _CHUNK_HEADER = struct.Struct("<QQQII")  # times, size, checksum, length of the 
 _INDEX_HEADER = struct.Struct("<HI")
 _FOOTER_SIZE = 37  # bytes, with the magic number
 _BLOCK_SIZE = 1 << 22  # bytes; messages outside chunks are read in blocks
+_FREE_SUMMARY_SIZE = 1 << 24  # bytes; reading one takes 30 times as much memory
+_MIN_DATA_RATIO = 20  # of a file and a larger summary; typical ones are 1000 times as large
 _SPAN_SIZE = 1 << 20  # bytes; smaller chunks are joined
 
 
@@ -55,7 +57,7 @@ def _source_from_summary(file: BinaryIO, size: int, limits: Limits) -> Source | 
         from mcap.reader import SeekingReader
 
         summary: Any = None
-        if not _summary_damage(file, size, limits):
+        if not _summary_damage(file, size):
             file.seek(0)
             summary = SeekingReader(file, record_size_limit=size).get_summary()
         if summary is None or summary.statistics is None:
@@ -79,6 +81,7 @@ def _source_from_summary(file: BinaryIO, size: int, limits: Limits) -> Source | 
             sp.clip_log_time(index.message_start_time),
             sp.clip_log_time(index.message_end_time),
             dict.fromkeys(index.message_index_offsets, 0),
+            index.chunk_length,
         )
         for index in indexes
     ]
@@ -124,17 +127,15 @@ def _has_size(file: BinaryIO, chunk: Chunk) -> bool:
     return bool(_CHUNK_HEADER.unpack_from(header, _HEADER.size)[2] == chunk.size)
 
 
-def _summary_damage(file: BinaryIO, size: int, limits: Limits) -> str:
+def _summary_damage(file: BinaryIO, size: int) -> str:
     """Return the damage of summary and footer at the end of a file, or an empty string."""
     footer = read_at(file, max(size - _FOOTER_SIZE, 0), _FOOTER_SIZE)
     if not footer.endswith(MAGIC) or footer[:1] != b"\x02":
         return f"ends in the middle of its index, at byte {size:,}, but all messages can be read"
     start, _, checksum = struct.unpack_from("<QQI", footer, 9)
     start, stop = start or size - _FOOTER_SIZE, size - len(MAGIC) - 4
-    if stop - start > limits.chunk_size:
-        return (
-            f"has a larger index than the limit of {limits.chunk_size:,} bytes, which is not read"
-        )
+    if stop - start > max(_FREE_SUMMARY_SIZE, size // _MIN_DATA_RATIO):
+        return f"has an index of {stop - start:,} bytes, which is too large for its data"
     if checksum and zlib.crc32(read_at(file, start, max(stop - start, 0))) != checksum:
         return "has a damaged index, whose checksum does not match"
     return ""
@@ -191,7 +192,7 @@ class _McapScanner(ck.ChunkScanner):
     def _scan_headers(self) -> bytes:
         """Read all headers; return the summary, the bytes behind the data."""
         position = len(MAGIC)
-        while position < self.end:
+        while position < self.end and self.count_record(position):
             header = self.read(position, _HEADER.size)
             opcode, length = (
                 _HEADER.unpack(header) if len(header) == _HEADER.size else (0, self.end)
@@ -207,18 +208,21 @@ class _McapScanner(ck.ChunkScanner):
             if opcode == 0:
                 self.note_damage(f"is damaged at byte {position:,}")
                 next_offset = max(next_offset, self.skip_zeros(position))
-            elif opcode == _MESSAGE:
+            elif opcode == _MESSAGE and length <= self.limits.chunk_size:
                 next_offset = self._add_messages(position, _HEADER.size + length)
+            elif opcode == _MESSAGE:
+                self.read_record(position, length)  # notes that it is skipped
             elif opcode == _MESSAGE_INDEX:
                 self._add_count(self.read(position + _HEADER.size, _INDEX_HEADER.size))
             elif opcode in (_SCHEMA, _CHANNEL):
                 self.define(-opcode, self.read_record(position + _HEADER.size, length))
             elif opcode == _DATA_END:
-                self.damage = _summary_damage(self.file, self.end, self.limits) or self.damage
+                self.damage = _summary_damage(self.file, self.end) or self.damage
                 return self.read_record(next_offset, self.end - next_offset)
             position = next_offset
         self.forget_last_counts()
-        self.damage = f"has no index, but all of its {self.end:,} bytes can be read"
+        missing = f"has no index, but all of its {self.end:,} bytes can be read"
+        self.damage = sp.join_damage(missing, [self.damage])
         return b""
 
     def define(self, code: int, record: bytes) -> None:
@@ -241,7 +245,13 @@ class _McapScanner(ck.ChunkScanner):
         if len(header) == _CHUNK_HEADER.size:
             start, stop, size, _, _ = _CHUNK_HEADER.unpack(header)
             self.chunks.append(
-                Chunk((offset, length, size), size, sp.clip_log_time(start), sp.clip_log_time(stop))
+                Chunk(
+                    (offset, length, size),
+                    size,
+                    sp.clip_log_time(start),
+                    sp.clip_log_time(stop),
+                    stored_size=length,
+                )
             )
 
     def _add_count(self, header: bytes) -> None:

@@ -58,7 +58,7 @@ class _BagScanner(ck.ChunkScanner):
     def scan_headers(self) -> None:
         """Read the headers of all records."""
         position, is_indexed, missing_chunks = len(MAGIC), False, 0
-        while position < self.end:
+        while position < self.end and self.count_record(position):
             fields, start, length = self._read_header(position)
             opcode = fields.get("op", b"\0")[0]
             is_cut = start < 0 or start + length > self.end
@@ -84,7 +84,8 @@ class _BagScanner(ck.ChunkScanner):
             position = start + length
         if not is_indexed or missing_chunks > 0:
             self.forget_last_counts()
-            self.damage = f"has no complete index, but all of its {self.end:,} bytes can be read"
+            missing = f"has no complete index, but all of its {self.end:,} bytes can be read"
+            self.damage = sp.join_damage(missing, [self.damage])
 
     def _read_header(self, position: int) -> tuple[dict[str, bytes], int, int]:
         """Return the fields of a record header, and offset and length of the data."""
@@ -105,7 +106,7 @@ class _BagScanner(ck.ChunkScanner):
         """Add a chunk, whose content is at an offset."""
         kind = fields.get("compression", b"none").decode("ascii", "replace")
         size = _field_number(fields, "size")
-        self.chunks.append(Chunk((start, length, kind, size), size))
+        self.chunks.append(Chunk((start, length, kind, size), size, stored_size=length))
 
     def _add_index(self, fields: dict[str, bytes], start: int, length: int) -> None:
         """Add number and times of the messages of a connection to the last chunk."""

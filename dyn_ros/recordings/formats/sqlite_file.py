@@ -8,6 +8,7 @@ they are whole in a damaged database.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
@@ -58,7 +59,7 @@ def _cut_partial_page(path: Path) -> Path:
 def _open_database(path: Path) -> sqlite3.Connection:
     """Open a database without writing to it, except for what a write-ahead log requires."""
     path = _cut_partial_page(path)
-    address = f"file:{quote(str(path.resolve()))}"
+    address = f"file:{quote(os.fsencode(path.resolve()))}"
     has_log = path.with_name(path.name + "-wal").exists()
     connection = None
     if has_log:

@@ -13,6 +13,7 @@ import ast
 import csv
 import io
 import itertools
+import os
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -120,6 +121,11 @@ def import_pyarrow() -> Any:
             'pip install "dyn_ros[logs]"'
         ) from None
     return pyarrow
+
+
+def open_for_arrow(path: str | PathLike[str]) -> Any:
+    """Return an open file for pyarrow, which opens only paths in UTF-8 itself."""
+    return import_pyarrow().OSFile(os.fsencode(path))
 
 
 def open_table(
@@ -639,7 +645,7 @@ class ParquetFile:
             if not file.read(1):
                 raise ValueError(f"{str(path)!r}: is empty: 0 bytes")
         try:
-            self._file = self._arrow.parquet.ParquetFile(path, pre_buffer=False)
+            self._file = self._arrow.parquet.ParquetFile(open_for_arrow(path), pre_buffer=False)
         except (self._arrow.ArrowException, OSError) as error:
             if getattr(error, "errno", None):  # such as a file that is not there
                 raise
