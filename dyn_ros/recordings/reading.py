@@ -19,6 +19,7 @@ from ..engine.model.moments import Moment
 from ..files.limits import MAX_CHUNK_SIZE
 from ..states.joint_states import STALENESS, States, base_kind
 from .formats.sources import open_source
+from .formats.spans import qualify_damage
 from .options import ReadOptions, Robot
 from .part import ByteProgress, read_part
 from .plan import Base, Part, divide_part
@@ -131,8 +132,10 @@ def read_as_messages(
     source = open_source(path, max_chunk_size=options.max_chunk_size)
     part = select_part(source, options)
     recording = read_part(next(iter(divide_part(part, math.inf)), part), progress).thinned(rate)
-    damage = [f"the recording {source.damage}"] if source.damage else []
-    return replace(recording, problems=(*damage, *recording.problems))
+    problems = recording.problems
+    if source.damage:
+        problems = f"the recording {qualify_damage(source.damage, problems)}", *problems
+    return replace(recording, problems=problems)
 
 
 # --- tables

@@ -29,8 +29,8 @@ class Memory(NamedTuple):
     process: int
 
 
-def largest_memory(command: Sequence[str]) -> Memory:
-    """Run a command; return its largest memory."""
+def largest_memory(command: Sequence[str], code: int = 0) -> Memory:
+    """Run a command, which ends with an exit code; return its largest memory."""
     total, process_size = 0, 0
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         while process.poll() is None:
@@ -39,7 +39,7 @@ def largest_memory(command: Sequence[str]) -> Memory:
             process_size = max(process_size, *(resident for resident, _ in sizes))
             time.sleep(_SAMPLING_PERIOD)
         assert process.stderr is not None
-        assert process.returncode == 0, process.stderr.read().decode()
+        assert process.returncode == code, process.stderr.read().decode()
     return Memory(total, process_size)
 
 

@@ -243,13 +243,13 @@ def _unknown_records_bag(path: Path) -> None:
 
 
 def _chunks_bag(kind: bytes, compress: Callable[[bytes], bytes]) -> Callable[[Path], None]:
-    """Return a function that writes 50 chunks of 200 MB of connections each."""
+    """Return a function that writes ten chunks of 80 MB of connections each."""
 
     def write(path: Path) -> None:
         block = bag_record(7, b"")
-        count = 200 * MEGABYTE // len(block)
+        count = 80 * MEGABYTE // len(block)
         chunk = _bag_chunk(count * len(block), kind, compress(block * count))
-        path.write_bytes(_bag_beginning() + chunk * 50)
+        path.write_bytes(_bag_beginning() + chunk * 10)
 
     return write
 
@@ -353,10 +353,15 @@ def _write_parquet(path: Path, groups: int, columns: dict[str, np.ndarray], **op
 
 
 def _rows_parquet(path: Path) -> None:
-    """Write 300 million equal rows."""
+    """Write 300 million rows whose stamps increase steadily."""
     count = 10_000_000
-    columns = {"time": np.full(count, 0.5), "position.a": np.full(count, 0.1)}
-    _write_parquet(path, 30, columns, compression="zstd")
+    columns = {"stamp": START + 1_000_000 * np.arange(count)}
+    columns |= {f"{signal}.a": np.full(count, 0.1) for signal in ("position", "effort")}
+    options = {
+        "use_dictionary": ["position.a", "effort.a"],
+        "column_encoding": {"stamp": "DELTA_BINARY_PACKED"},
+    }
+    _write_parquet(path, 30, columns, compression="zstd", **options)
 
 
 def _page_parquet(path: Path) -> None:
@@ -386,6 +391,15 @@ def _lists_parquet(path: Path) -> None:
     }
     _write_parquet(path, 300, columns, compression="zstd")
 
+
+ROBOT = """<robot name="robot">
+<link name="base"/>
+<link name="arm"><inertial><mass value="1"/>
+  <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+<joint name="a" type="revolute"><parent link="base"/><child link="arm"/><axis xyz="0 0 1"/>
+  <limit lower="-3" upper="3" effort="10" velocity="10"/></joint>
+</robot>"""
+"""Description of the robot in the recordings."""
 
 BOMBS: dict[str, Callable[[Path], None]] = {
     "schemas.mcap": _schemas_mcap,

@@ -30,6 +30,7 @@ _MAX_DEFINITIONS = 200_000
 _MIN_RECORD_LIMIT = 1_000_000  # records outside chunks; their headers are read in 5 s
 _MIN_MEAN_RECORD_SIZE = 1000  # bytes; chunks and their indexes have more on average
 _MAX_LISTED_CHUNKS = 20
+EXCESS_TOPICS = f"contains more topics than {MAX_CHANNELS:,}; the others are not read"
 _BLOCK_SIZE = 1 << 16  # bytes; zeros are skipped block by block
 
 ChunkReader = Callable[[BinaryIO, tuple[Any, ...]], tuple[bytes, bool]]
@@ -111,7 +112,7 @@ class ChunkScanner(ABC):
         if self._remaining_records >= 0:
             return True
         self.note_refusal(
-            f"it is read to its byte {position:,}: it has more records than expected of "
+            f"is not read from byte {position:,} on: it has more records than expected of "
             f"{self.end:,} bytes"
         )
         return False
@@ -121,7 +122,8 @@ class ChunkScanner(ABC):
         if length <= self.limits.chunk_size:
             return self.read(offset, length)
         self.note_refusal(
-            f"the record at byte {offset:,} is skipped: {self.limits.describe_chunk(length)}"
+            f"contains a record at byte {offset:,} that is skipped: "
+            f"{self.limits.describe_chunk(length)}"
         )
         return b""
 
@@ -150,7 +152,7 @@ class ChunkScanner(ABC):
         remaining = _MAX_DEFINITIONS - self._definition_count
         if len(definitions) > remaining:
             self.note_refusal(
-                f"it contains more than {_MAX_DEFINITIONS:,} descriptions of topics; the others "
+                f"contains more than {_MAX_DEFINITIONS:,} descriptions of topics; the others "
                 "are not read"
             )
         for code, _, offset, length in index[definitions[:remaining]].tolist():
@@ -163,7 +165,7 @@ class ChunkScanner(ABC):
         if len(self.channels) < MAX_CHANNELS:
             self.channels.setdefault(number, channel)
         elif number not in self.channels:
-            self.note_refusal(f"only {MAX_CHANNELS:,} of its topics are read")
+            self.note_refusal(EXCESS_TOPICS)
 
     def examine_chunks(self) -> None:
         """Leave out chunks beyond the limits; read those whose times or channels are unknown."""
@@ -206,7 +208,7 @@ def limit_chunks(
     for chunk in chunks:
         is_readable = max(chunk.size, chunk.stored_size) <= limits.chunk_size
         if is_readable and content_size + chunk.size > limits.content_size:
-            place = f"the {what} {chunk.place[0]:,} and those after it are skipped"
+            place = f"is not read from the {what} {chunk.place[0]:,} on"
             return readable, f"{place}: {limits.describe_content()}"
         content_size += chunk.size if is_readable else 0
         (readable if is_readable else refused).append(chunk)
@@ -214,7 +216,7 @@ def limit_chunks(
         return readable, ""
     more = "" if len(refused) == 1 else f"; so are {len(refused) - 1:,} others"
     return readable, (
-        f"the {what} {refused[0].place[0]:,} is skipped: "
+        f"contains a {what} {refused[0].place[0]:,} that is skipped: "
         f"{limits.describe_chunk(max(refused[0].size, refused[0].stored_size))}{more}"
     )
 

@@ -215,7 +215,9 @@ class _McapScanner(ck.ChunkScanner):
             elif opcode == _MESSAGE_INDEX:
                 self._add_count(self.read(position + _HEADER.size, _INDEX_HEADER.size))
             elif opcode in (_SCHEMA, _CHANNEL):
-                self.define(-opcode, self.read_record(position + _HEADER.size, length))
+                record = self.read_record(position + _HEADER.size, length)
+                if len(record) == length:
+                    self.define(-opcode, record)
             elif opcode == _DATA_END:
                 self.damage = _summary_damage(self.file, self.end) or self.damage
                 return self.read_record(next_offset, self.end - next_offset)

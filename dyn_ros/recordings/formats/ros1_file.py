@@ -75,7 +75,8 @@ class _BagScanner(ck.ChunkScanner):
             elif opcode == _INDEX:
                 self._add_index(fields, start, length)
             elif opcode == _CONNECTION:
-                self.define(-opcode, self.read_record(position, start + length - position))
+                if record := self.read_record(position, start + length - position):
+                    self.define(-opcode, record)
             elif opcode == _BAG_HEADER:
                 is_indexed = _field_number(fields, "index_pos") > 0
                 missing_chunks += _field_number(fields, "chunk_count")

@@ -122,9 +122,12 @@ def describe_cut(path: Path, where: str, usable: int) -> str:
 def join_damage(damage: str, problems: Iterable[str]) -> str:
     """Return a sentence on the damage of a file and on other problems of its content."""
     problems = list(filter(None, problems))
-    if problems:
-        damage = damage.partition(", but all ")[0]
-    return "; ".join(filter(None, (damage, *problems)))
+    return "; ".join(filter(None, (qualify_damage(damage, problems), *problems)))
+
+
+def qualify_damage(damage: str, problems: Collection[str]) -> str:
+    """Return the damage of a file; with other problems, not that all of it can be read."""
+    return damage.partition(", but all ")[0] if problems else damage
 
 
 def clip_log_time(time: int) -> int:

@@ -25,7 +25,7 @@ from ...cdr.decode import Raw
 from ...files.limits import Limits
 from ...files.reading import open_regular_file
 from . import spans as sp
-from .chunks import Chunk, limit_chunks, make_source
+from .chunks import EXCESS_TOPICS, Chunk, limit_chunks, make_source
 from .compression import beginning_of_file
 from .message_files import Channels, message_format, ros2_type
 from .spans import MAX_CHANNELS, Source
@@ -99,8 +99,7 @@ def scan_database(path: Path, limits: Limits) -> Source:
         source = _scan_messages(connection, path, channels[:MAX_CHANNELS], limits)
     if len(channels) <= MAX_CHANNELS:
         return source
-    problem = f"only {MAX_CHANNELS:,} of its topics are read"
-    return replace(source, damage=sp.join_damage(source.damage, [problem]))
+    return replace(source, damage=sp.join_damage(source.damage, [EXCESS_TOPICS]))
 
 
 def _computed_tables(connection: sqlite3.Connection) -> str:
@@ -144,21 +143,24 @@ def _scan_messages(
     mean_size = max(path.stat().st_size // count, 1) if count else _SPAN_SIZE // _DEFAULT_SPAN_ROWS
     row_count = min(max(_SPAN_SIZE // mean_size, _MIN_SPAN_ROWS), _MAX_SPAN_ROWS)
     start, failures = first, 0
+    may_be_large = path.stat().st_size > limits.chunk_size
     while start <= last:
         stop = min(start + row_count, sp.MAX_LOG_TIME)
-        statistics, problem = _topic_statistics(connection, start, stop, limits)
+        statistics, problem = _topic_statistics(connection, start, stop, limits, may_be_large)
         while (content_size := sum(row[4] for row in statistics)) > limits.chunk_size:
             if stop == start + 1:
                 break
             stop = start + (stop - start) // 2
-            statistics, problem = _topic_statistics(connection, start, stop, limits)
+            statistics, problem = _topic_statistics(connection, start, stop, limits, may_be_large)
         counts = {number: messages for number, messages, *_ in statistics}
         total_counts.update(counts)
         if statistics:
             chunks.append(
                 Chunk(
-                    (start, stop, content_size),
-                    max(mean_size * sum(counts.values()), content_size),
+                    (start, stop, limits.chunk_size),
+                    content_size
+                    if content_size > limits.chunk_size
+                    else min(mean_size * sum(counts.values()), limits.chunk_size),
                     sp.clip_log_time(min(row[2] for row in statistics)),
                     sp.clip_log_time(max(row[3] for row in statistics)),
                     counts,
@@ -228,18 +230,20 @@ def _limit_steps(connection: sqlite3.Connection, rows: int) -> None:
 
 
 def _topic_statistics(
-    connection: sqlite3.Connection, start: int, stop: int, limits: Limits
+    connection: sqlite3.Connection, start: int, stop: int, limits: Limits, may_be_large: bool
 ) -> tuple[list[tuple[int, int, int, int, int]], str]:
     """Return number, count, first and last log time, and size of each topic in a range.
 
-    Returns the damage, too.
+    Returns the damage, too. The sizes [bytes] are 0 unless the range ``may_be_large``, as they take
+    time.
     """
     _limit_steps(connection, stop - start)
+    size = "length(data)" if may_be_large else "0"
     try:
         return connection.execute(
-            "SELECT topic_id, count(*), min(timestamp), max(timestamp), sum(length(data)) "
-            f"{_ROWS_IN_RANGE} "
-            "GROUP BY topic_id",
+            "SELECT topic_id, count(*), min(timestamp), max(timestamp), sum(size) "
+            f"FROM (SELECT topic_id, timestamp, {size} AS size {_ROWS_IN_RANGE} LIMIT -1) "
+            "GROUP BY topic_id",  # LIMIT keeps the sorter from copying the data
             (start, stop),
         ).fetchall(), ""
     except sqlite3.Error:

@@ -353,9 +353,10 @@ class CsvFile:
     def _data_lines(self) -> Iterator[str]:
         """Yield the lines of data that are not empty."""
         with open(self._path, encoding="utf-8-sig") as file:
+            all_lines = _read_lines(file)
             if self._has_names:
-                next(_read_lines(file), None)
-            lines = (line for line in _read_lines(file) if line.strip())
+                next(all_lines, None)
+            lines = (line for line in all_lines if line.strip())
             yield from self._check_joints(lines) if self._joint_text else lines
 
     def _check_joints(self, lines: Iterator[str]) -> Iterator[str]:
@@ -499,8 +500,8 @@ class CsvFile:
                 elif len(block) == _MAX_BLOCK_SIZE:
                     length = _rest_of_line(file) + len(block)
                     self.damage.append(
-                        f"the line at byte {start:,} is skipped: it has {length:,} bytes, more "
-                        f"than {_MAX_BLOCK_SIZE:,}"
+                        f"contains a line at byte {start:,} that is skipped: it has {length:,} "
+                        f"bytes, more than {_MAX_BLOCK_SIZE:,}"
                     )
                 else:
                     break

@@ -1,0 +1,180 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Paths of recordings that are pipes or devices, names that are not UTF-8, and long lines."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+from logs import recorded
+from logs.recorded import START, JointState, Sent
+from recordings.bombs import ROBOT
+
+import dyn_ros
+from dyn_ros.recordings.formats import SUFFIXES
+from dyn_ros.recordings.formats.sources import find_recordings, open_source
+
+TIME = 0.001 * np.arange(500)
+POSITION = np.sin(3.0 * TIME)
+COLUMNS = {"time": TIME, "position.a": POSITION, "effort.a": np.cos(3.0 * TIME)}
+NAME = os.fsdecode(b"run\xff")
+
+
+@pytest.fixture(scope="module")
+def robot(tmp_path_factory):
+    path = tmp_path_factory.mktemp("robot") / "robot.urdf"
+    path.write_text(ROBOT)
+    return path
+
+
+def sent():
+    for k, (position, effort) in enumerate(zip(POSITION, COLUMNS["effort.a"])):
+        stamp = START + 1_000_000 * k
+        yield Sent("/joint_states", stamp, JointState(["a"], [position], [0.0], [effort], stamp))
+
+
+def write_csv(path):
+    values = np.transpose(list(COLUMNS.values()))
+    with path.open("w") as file:
+        np.savetxt(file, values, delimiter=",", header=",".join(COLUMNS), comments="")
+
+
+def write_parquet(path):
+    with path.open("wb") as file:
+        pyarrow.parquet.write_table(pyarrow.table(COLUMNS), file)
+
+
+def write_db3(path):
+    folder = recorded.write_db3(path.with_name("folder"), sent())
+    next(folder.glob("*.db3")).rename(path)
+    shutil.rmtree(folder)
+
+
+WRITERS = {
+    ".mcap": lambda path: recorded.write_mcap(path, sent()),
+    ".bag": lambda path: recorded.write_bag1(path, sent()),
+    ".db3": write_db3,
+    ".csv": write_csv,
+    ".parquet": write_parquet,
+}
+
+
+def run(*arguments):
+    command = [sys.executable, "-m", "dyn_ros", *map(os.fspath, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=180)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_only_regular_files_are_opened(tmp_path, suffix, kind):
+    path = tmp_path / f"run{suffix}"
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    for columns in (None, {"time": "t"}) if suffix in (".csv", ".parquet") else (None,):
+        with pytest.raises(OSError, match=f"expected a regular file, but this is a {kind}"):
+            open_source(path, columns)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_only_regular_tables_are_opened(tmp_path, robot, suffix):
+    path = tmp_path / f"run{suffix}"
+    os.mkfifo(path)
+    model = dyn_ros.Model.from_urdf_file(robot)
+    with pytest.raises(OSError, match="expected a regular file, but this is a pipe"):
+        dyn_ros.Samples.from_table(model, path)
+
+
+def test_pipes_in_folders_stop_nothing(tmp_path):
+    bag = recorded.write_db3(tmp_path / "bag", sent())
+    os.mkfifo(bag / "another.db3")
+    os.mkfifo(tmp_path / "run.mcap")
+    (tmp_path / "odd").mkdir()
+    os.mkfifo(tmp_path / "odd" / "metadata.yaml")
+    assert find_recordings(tmp_path) == [bag, tmp_path / "odd", tmp_path / "run.mcap"]
+    with pytest.raises(ValueError, match="there is no file of a rosbag2"):
+        open_source(tmp_path / "odd")
+    assert open_source(bag).topics[0].count == 500
+
+
+def test_metadata_that_is_too_large_or_made_of_blank_lines(tmp_path):
+    bag = recorded.write_db3(tmp_path / "bag", sent())
+    metadata = bag / "metadata.yaml"
+    text = metadata.read_text()
+    metadata.write_text("\n" * 1_000_000 + text)
+    assert open_source(bag).topics[0].count == 500
+    os.truncate(metadata, 1 << 33)
+    source = open_source(bag)
+    assert source.topics[0].count == 500
+    assert "metadata.yaml is not read: the file has more than 16,000,000 bytes" in source.damage
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_names_that_are_not_utf8(tmp_path, robot, suffix):
+    path = tmp_path / f"{NAME}{suffix}"
+    WRITERS[suffix](path)
+    recording = dyn_ros.logs.read(path, dyn_ros.Model.from_urdf_file(robot))
+    assert len(recording) == 500 and not recording.problems
+
+
+@pytest.mark.parametrize("kind", ["parquet", "mcap"])
+def test_a_folder_with_names_that_are_not_utf8(tmp_path, robot, kind):
+    day, out = tmp_path / f"{NAME}day", tmp_path / f"{NAME}out"
+    day.mkdir()
+    for suffix, write in WRITERS.items():
+        write(day / f"{suffix[1:]}{NAME}{suffix}")
+    (day / f"damaged{NAME}.mcap").write_bytes(b"nonsense")
+    for _ in range(2):  # finished results are found again
+        process = run("log", day, "--robot", robot, "--out", out, "--format", kind)
+        assert process.returncode == 1
+        assert "2,500 states of 6 recordings" in process.stdout
+        assert process.stderr.count("damaged") == 1
+        assert "is no MCAP file" in process.stderr and "codec" not in process.stderr
+    names = sorted(folder.name for folder in out.iterdir() if folder.is_dir())
+    prefix = "recording=" if kind == "parquet" else ""
+    assert names == sorted(f"{prefix}{suffix[1:]}run%FF" for suffix in WRITERS)
+
+
+@pytest.mark.parametrize("suffix", [".png", ".html"])
+def test_plots_with_names_that_are_not_utf8(tmp_path, robot, suffix):
+    path, plot = tmp_path / f"{NAME}.csv", tmp_path / f"{NAME}{suffix}"
+    write_csv(path)
+    out = tmp_path / f"{NAME}out"
+    process = run("log", path, "--robot", robot, "--out", out, "--plot", plot)
+    assert process.returncode == 0, process.stderr
+    assert plot.stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".mcap"])
+def test_identify_with_names_that_are_not_utf8(tmp_path, robot, suffix):
+    path, result = tmp_path / f"{NAME}{suffix}", tmp_path / f"{NAME}.urdf"
+    WRITERS[suffix](path)
+    process = run("identify", robot, path, "-o", result)
+    assert process.returncode == 0, process.stderr
+    assert "<robot" in result.read_text()
+
+
+def test_lines_of_csv_that_are_too_long(tmp_path, robot):
+    path, model = tmp_path / "run.csv", dyn_ros.Model.from_urdf_file(robot)
+    write_csv(path)
+    lines = path.read_text().splitlines(keepends=True)
+    long_line = f"0.1,0.2,{'3' * 5_000_000}\n"
+    path.write_text("".join([*lines[:200], long_line, *lines[200:]]))
+    recording = dyn_ros.logs.read(path, model)
+    assert len(recording) == 500
+    place = sum(map(len, lines[:200]))
+    assert recording.problems == (
+        f"the recording contains a line at byte {place:,} that is skipped: it has 5,000,009 "
+        "bytes, more than 4,194,304",
+    )
+    with pytest.raises(ValueError, match="line 201 has more than 4,194,304 characters"):
+        dyn_ros.Samples.from_table(model, path)
+    path.write_text(long_line)
+    with pytest.raises(ValueError, match="expected the names of columns in the first line, got"):
+        open_source(path)
