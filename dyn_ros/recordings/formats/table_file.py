@@ -32,7 +32,7 @@ _SIGNALS = ("position", "velocity", "effort")
 _POSE = ("/x", "/y", "/z", "/qx", "/qy", "/qz", "/qw")
 _TWIST = ("/linear_x", "/linear_y", "/linear_z", "/angular_x", "/angular_y", "/angular_z")
 _PLANAR_POSE, _PLANAR_TWIST = ("/x", "/y", "/theta"), ("/linear_x", "/linear_y", "/angular_z")
-_MIN_ROW_SIZE = 256  # bytes; a row takes the time of a message of this size
+_MIN_ROW_SIZE = 512  # bytes that a row counts at least; in memory, it has up to 130
 _TIME_REMEDY = f"convert other units to s, below {1e-9 * MAX_STAMP:.2g}"
 
 
