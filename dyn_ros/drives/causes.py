@@ -183,10 +183,10 @@ def _find_cause(
     if is_known.sum() < _MIN_SAMPLES:
         return _Cause(_UNKNOWN_TEXT, True)
     names, W = model.velocity_names, W[is_known, k]
-    errors = errors._replace(
-        **{name: rows[is_known] for name, rows in errors._asdict().items() if name != "lag"}
-    )
-    v, error, torque = errors.v[:, k], errors.error[:, k], errors.torque[..., k]
+    torque, choices = errors.torque[is_known, :, k], errors.features[is_known, :, k]
+    motion = {name: getattr(errors, name)[is_known] for name in ("q", "v", "a", "steady")}
+    errors = errors._replace(**motion)
+    v, error = errors.v[:, k], errors.error[is_known, k]
     measured = torque[:, len(errors.lag) // 2]
     factor = _wrong_sign_factor(
         W @ np.ravel(model.inertial_parameters), v, errors.a[:, k], measured
@@ -201,8 +201,7 @@ def _find_cause(
     error_fraction = float(error @ error) / max(float(measured @ measured), 1e-300)
     if error_fraction > _MAX_ERROR_FRACTION:
         return _Cause(_UNKNOWN_TEXT, True)
-    choices = errors.features[..., k, :].swapaxes(0, 1)
-    bases = [_orthonormal_basis(np.hstack([W, columns])) for columns in choices]
+    bases = (_orthonormal_basis(np.hstack([W, columns])) for columns in choices.swapaxes(0, 1))
     # residuals (B, lags) of parameters for this row alone, with the better choice of features
     basis, residuals = min(
         ((basis, torque - basis @ (basis.T @ torque)) for basis in bases),

@@ -468,21 +468,17 @@ class _Preparation:
         first, last = joints[0], joints[-1]
         time, q_start = self.arrays["time"][rows], first.q.start
         rates = _filter_rows(time, self.arrays["q"][rows, q_start : last.q.stop], inner, cutoff, 2)
-        q, v, a = (
-            np.concatenate(columns, axis=1)
-            for columns in zip(
-                *(
-                    joint_velocities(
-                        joint.kind,
-                        [
-                            rate[:, joint.q.start - q_start : joint.q.stop - q_start]
-                            for rate in rates
-                        ],
-                    )
-                    for joint in joints
-                )
+        motions = [
+            joint_velocities(
+                joint.kind,
+                [rate[:, joint.q.start - q_start : joint.q.stop - q_start] for rate in rates],
             )
-        )
+            for joint in joints
+        ]
+        if len(motions) == 1:  # without a copy, which would be as large
+            q, v, a = motions[0]
+        else:
+            q, v, a = (np.concatenate(columns, axis=1) for columns in zip(*motions))
         if measured_v is not None:
             v, a = _filter_rows(
                 time, measured_v[rows, first.v.start : last.v.stop], inner, cutoff, 1
