@@ -15,21 +15,23 @@ from typing import BinaryIO
 
 
 @contextlib.contextmanager
-def write_whole_file(path: str | PathLike[str]) -> Iterator[BinaryIO]:
+def write_whole_file(path: str | PathLike[str], create_folder: bool = False) -> Iterator[BinaryIO]:
     """Open a file to write that appears under its name once it is complete and on the disk.
 
     Until then it is named ``.NAME.xxxxxxxx.tmp``, which readers of a folder ignore. After an error
-    it is removed, and a previous file of that name remains. Its folder is created. A link is
-    followed. A device or a pipe, such as ``/dev/stdout``, is written to directly. An OSError names
-    ``path``.
+    it is removed, and a previous file of that name remains. A link is followed. A device or a pipe,
+    such as ``/dev/stdout``, is written to directly. An OSError names ``path``.
+
+    With ``create_folder``, missing folders are created; after an error, they are removed.
     """
     target = Path(os.path.realpath(path))
     with _name_in_errors(path, target):
-        if target.exists() and not target.is_file():
-            with open(target, "wb") as file:
+        if os.path.exists(path) and not os.path.isfile(path):
+            with open(path, "wb") as file:
                 yield file
             return
-        with _replacement(target) as temporary, open(temporary, "wb") as file:
+        folder = _created_folder(target.parent) if create_folder else contextlib.nullcontext()
+        with folder, _replacement(target) as temporary, open(temporary, "wb") as file:
             with contextlib.suppress(FileNotFoundError):
                 os.fchmod(file.fileno(), stat.S_IMODE(target.stat().st_mode))
             yield file
@@ -63,6 +65,7 @@ def install_files(source: Path, folder: Path) -> None:
             if path.is_symlink() or path.is_file():
                 target = folder / path.relative_to(source)
                 stack.enter_context(_name_in_errors(target, target))
+                stack.enter_context(_created_folder(target.parent))
                 temporary = stack.enter_context(_replacement(target))
                 _copy_file(path, temporary)
 
@@ -82,22 +85,31 @@ def _name_in_errors(path: str | PathLike[str], target: Path) -> Iterator[None]:
 def _replacement(target: Path) -> Iterator[Path]:
     """Yield the path of a temporary file that replaces ``target`` at the end of the block.
 
-    Missing folders are created. After an error, they and the temporary file are removed.
+    After an error, it is removed.
     """
     temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.tmp")
-    missing = [folder for folder in target.parents if not folder.exists()]
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
         os.replace(temporary, target)
     except BaseException:
         with contextlib.suppress(OSError):
             temporary.unlink()
-        for folder in missing:
-            with contextlib.suppress(OSError):
-                folder.rmdir()
         raise
     _flush_folder(target.parent)
+
+
+@contextlib.contextmanager
+def _created_folder(folder: Path) -> Iterator[None]:
+    """Create a folder and those above it; after an error in the block, remove them if empty."""
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        for place in missing:
+            with contextlib.suppress(OSError):
+                place.rmdir()
+        raise
 
 
 def _is_temporary(name: str | bytes, target: Path) -> bool:

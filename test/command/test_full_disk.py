@@ -5,6 +5,7 @@
 import contextlib
 import resource
 import shutil
+import sys
 
 import numpy as np
 import pytest
@@ -20,6 +21,12 @@ from dyn_ros.recordings.tables import columns
 
 ARM = "dyn_ros/robots/arm7.urdf"
 SIZE = 100  # bytes that fit on the disk
+
+
+@pytest.fixture(autouse=True)
+def without_bytecode(monkeypatch):
+    """Let imports write no files: on a full disk, Python leaves modules whose end is missing."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
 
 
 @contextlib.contextmanager

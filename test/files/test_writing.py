@@ -12,12 +12,24 @@ from dyn_ros.files.writing import write_whole_file, write_whole_text
 
 
 def test_a_file_appears_with_its_last_byte(tmp_path):
-    path = tmp_path / "folder" / "motion.csv"
+    path = tmp_path / "motion.csv"
     with write_whole_file(path) as file:
         file.write(b"time\n")
         assert not path.exists()
     assert path.read_bytes() == b"time\n"
     assert os.listdir(path.parent) == ["motion.csv"]
+
+
+def test_folders_are_created_on_request_and_removed_after_an_error(tmp_path):
+    path = tmp_path / "results" / "arm" / "motion.csv"
+    with pytest.raises(FileNotFoundError, match=str(path)), write_whole_file(path):
+        pass
+    with pytest.raises(RuntimeError), write_whole_file(path, create_folder=True):
+        raise RuntimeError
+    assert os.listdir(tmp_path) == []
+    with write_whole_file(path, create_folder=True) as file:
+        file.write(b"time")
+    assert path.read_bytes() == b"time"
 
 
 def test_an_error_leaves_what_was_there(tmp_path):

@@ -78,7 +78,7 @@ def write_mcap(table: Table, path: str | Path) -> None:
     With the quantity "state", it also contains the joint states, and the odometry of a base that
     moves.
     """
-    with write_whole_file(Path(path)) as file:
+    with write_whole_file(Path(path), create_folder=True) as file:
         _write_messages(table, file)
 
 

@@ -66,7 +66,7 @@ def write_parquet(table: Table, path: str | Path) -> None:
     arrow_table = to_arrow(table)
     from pyarrow import parquet
 
-    with write_whole_file(Path(path)) as file:
+    with write_whole_file(Path(path), create_folder=True) as file:
         parquet.write_table(
             arrow_table,
             file,

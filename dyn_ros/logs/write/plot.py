@@ -120,7 +120,7 @@ def plot_recordings(files: Mapping[str, Sequence[Path]], path: str | Path) -> No
     is_picture = target.suffix.lower() == ".png"
     curves = _read_curves(files, is_picture)
     content = _make_picture(curves) if is_picture else _make_page(curves)
-    with write_whole_file(target) as file:
+    with write_whole_file(target, create_folder=True) as file:
         file.write(content)
 
 

@@ -87,7 +87,7 @@ class ResultFolder:
         for file in self._files_that_match(_RESULT_FILE):
             file.unlink()
         manifest = {"source": self.recording._asdict(), "options": self.options}
-        with write_whole_file(self.path / _MANIFEST) as manifest_file:
+        with write_whole_file(self.path / _MANIFEST, create_folder=True) as manifest_file:
             manifest_file.write(json.dumps(manifest, indent=2).encode() + b"\n")
         return {}
 
