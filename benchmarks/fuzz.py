@@ -88,7 +88,10 @@ def run_inputs(name, seed, numbers, progress, faults, folder):
     os.environ["TMPDIR"] = tempfile.tempdir = folder
     target = importlib.import_module(f"fuzzing.{name}").Target(Path(folder))
     fault_count = 0
+    parent = multiprocessing.parent_process()
     for number in numbers:
+        if not parent.is_alive():
+            break
         fault, is_accepted = check(target, random.Random(f"{name} {seed} {number}"))
         progress[0], progress[1] = progress[0] + 1, progress[1] + is_accepted
         if fault:
