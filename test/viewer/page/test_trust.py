@@ -20,6 +20,8 @@ from dyn_ros.viewer.page import page
 from dyn_ros.viewer.page.panel import Panel
 from dyn_ros.viewer.page.trust import Trust, read_host_port
 
+from .client_messages import CAMERA
+
 HERE, LAN = "127.0.0.1", "192.168.1.7"
 
 
@@ -148,18 +150,6 @@ def test_places():
 # A server
 
 SUBPROTOCOL = f"viser-v{viser.__version__}"
-CAMERA = {
-    "type": "ViewerCameraMessage",
-    "wxyz": [1, 0, 0, 0],
-    "position": [1, 0, 0],
-    "fov": 1.0,
-    "near": 0.1,
-    "far": 9.0,
-    "image_height": 9,
-    "image_width": 9,
-    "look_at": [0, 0, 0],
-    "up_direction": [0, 0, 1],
-}
 
 
 @pytest.fixture

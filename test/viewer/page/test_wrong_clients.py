@@ -25,19 +25,9 @@ from dyn_ros.viewer.page import page
 from dyn_ros.viewer.page.panel import Panel
 from dyn_ros.viewer.scene.camera import Cameras
 
+from .client_messages import CAMERA
+
 HERE, VERSION = "127.0.0.1", f"viser-v{viser.__version__}"
-CAMERA = {
-    "type": "ViewerCameraMessage",
-    "wxyz": [1, 0, 0, 0],
-    "position": [1, 0, 0],
-    "fov": 1.0,
-    "near": 0.1,
-    "far": 9.0,
-    "image_height": 9,
-    "image_width": 9,
-    "look_at": [0, 0, 0],
-    "up_direction": [0, 0, 1],
-}
 UPGRADE = (
     b"GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
