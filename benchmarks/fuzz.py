@@ -33,7 +33,7 @@ TARGETS = ("descriptions", "calls", "messages", "recordings", "drives", "paramet
 MAX_MEMORY = 1 << 20  # kB, of a process
 MAX_WAIT = 60.0  # s
 MAX_MESSAGE_LENGTH = 3_000  # characters
-MAX_FAULTS = 20  # of a process; then it stops
+MAX_FAULTS = 20  # faults after which a process stops
 REPORT_INTERVAL = 10.0  # s
 
 

@@ -110,7 +110,7 @@ def find_executable(node: str) -> Path:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of nodes: that of this process, with its Python."""
+    """Return the environment of this process, with its Python first in PATH."""
     return {
         **os.environ,
         "PATH": os.pathsep.join((os.path.dirname(sys.executable), os.environ["PATH"])),

@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     exit_code: Any = failures.EXIT_CODE
     try:
         exit_code = _run_arguments(sys.argv[1:])
-    except SystemExit as error:  # of argparse, or SIGTERM
+    except SystemExit as error:  # argparse and the handler of SIGTERM raise it
         exit_code = error.code
     except Exception as error:
         failures.report_error(error)

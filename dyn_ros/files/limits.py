@@ -49,7 +49,7 @@ class Limits(NamedTuple):
 
     @classmethod
     def of_file(cls, path: Path, max_chunk_size: float = MAX_CHUNK_SIZE) -> Limits:
-        """Return the limits of a file, of which those of all chunks depend on its size."""
+        """Return the limits of a file; the limit of all chunks depends on its size."""
         chunk_size = int(max_chunk_size)
         return cls(chunk_size, _FREE_CHUNKS * chunk_size + MAX_EXPANSION * path.stat().st_size)
 

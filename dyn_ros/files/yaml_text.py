@@ -14,7 +14,7 @@ from .reading import read_regular_file
 
 MAX_SIZE = 1_000_000  # bytes
 MAX_DEPTH = 30  # mappings and lists inside each other
-# Keys and values, those of an alias counted wherever it stands. libyaml reads them in 0.3 s; the
+# Keys and values, where each alias counts as what it stands for. libyaml reads them in 0.3 s; the
 # properties of 100 joints are fewer than 3000.
 MAX_NODES = 20_000
 LENGTH_PER_NODE = 100  # characters; longer texts, which aliases may repeat, count as several values
@@ -40,9 +40,9 @@ def read_yaml(path: str | PathLike[str]) -> Any:
 def load_yaml(text: str) -> Any:
     """Return the content of a YAML document: mappings, lists, strings, numbers, booleans and None.
 
-    Numbers are those of YAML 1.1 and 1.2; dates are ``datetime`` objects. Raises a ValueError, with
-    the line, if it is not YAML, if a key is repeated or a tag such as ``!!python/object`` is used,
-    or if a limit of this module is exceeded.
+    Numbers may be written as in YAML 1.1 or 1.2; dates are ``datetime`` objects. Raises a
+    ValueError, with the line, if it is not YAML, if a key is repeated or a tag such as
+    ``!!python/object`` is used, or if a limit of this module is exceeded.
     """
     import yaml
 
@@ -60,7 +60,7 @@ def load_yaml(text: str) -> Any:
             return None
         _count_nodes(root, {})
         return _construct(loader, root)
-    except (yaml.YAMLError, OverflowError) as error:  # of a character that does not exist
+    except (yaml.YAMLError, OverflowError) as error:  # \UFFFFFFFF overflows without libyaml
         raise ValueError(f"not valid YAML: {error!s:.300}") from None
     finally:
         if loader is not None:
@@ -69,7 +69,7 @@ def load_yaml(text: str) -> Any:
 
 @functools.cache
 def _loader_type() -> Any:
-    """Return the class of the parser: that of libyaml if there is one, with floats of YAML 1.2."""
+    """Return the class of the parser, with floats of YAML 1.2; libyaml's if there is one."""
     import yaml
 
     class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
@@ -113,7 +113,7 @@ def _check_events(yaml: Any, events: Any) -> None:
 def _count_nodes(node: Any, counts: dict[int, int]) -> int:
     """Return the number of keys and values in a node, and of those that its aliases repeat.
 
-    ``counts`` contains those of collections, by their id; 0 while they are counted. Raises a
+    ``counts`` contains the numbers of collections, by id; 0 while they are counted. Raises a
     ValueError for a repeated key, an alias of itself, a long number, and too many nodes.
     """
     line = node.start_mark.line + 1
@@ -147,7 +147,7 @@ def _require_few(count: int, line: int) -> None:
     """Raise a ValueError if there are too many nodes."""
     if count > MAX_NODES:
         raise ValueError(
-            f"YAML: expected at most {MAX_NODES:,} keys and values, those of aliases included, "
+            f"YAML: expected at most {MAX_NODES:,} keys and values, including aliases, "
             f"got more in line {line}"
         )
 

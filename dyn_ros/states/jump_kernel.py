@@ -104,6 +104,6 @@ def discard_turning_velocity(m, entry, index, stamp):
     Drivers that differentiate positions report such velocities.
     """
     slot = entry[mem.SLOT]
-    before = m.v[entry[mem.IDX_V]] if m.has_velocity[slot] else 0.0
-    if abs(m.numbers[index] - before) * time_since_report(m, slot, stamp) > 0.5 * TURN:
+    previous_velocity = m.v[entry[mem.IDX_V]] if m.has_velocity[slot] else 0.0
+    if abs(m.numbers[index] - previous_velocity) * time_since_report(m, slot, stamp) > 0.5 * TURN:
         m.numbers[index] = math.nan

@@ -89,7 +89,7 @@ class ChunkScanner(ABC):
         self.channels: dict[int, tuple[str, str, str]] = {}  # topic, type and encoding by number
         self.chunks: list[Chunk] = []
         self.damage = ""
-        self._problems: list[str] = []  # of the content, in addition to the damage
+        self._problems: list[str] = []  # sentences on content that is not read
         self._definition_count = 0
         self._remaining_records = _MIN_RECORD_LIMIT + self.end // _MIN_MEAN_RECORD_SIZE
 
@@ -131,8 +131,8 @@ class ChunkScanner(ABC):
         """Return the offset of the next byte that is not 0, or the end of the file."""
         self.file.seek(position)
         while block := self.file.read(_BLOCK_SIZE):
-            if rest := block.lstrip(b"\0"):
-                return position + len(block) - len(rest)
+            if nonzero_tail := block.lstrip(b"\0"):
+                return position + len(block) - len(nonzero_tail)
             position += len(block)
         return self.end
 

@@ -34,7 +34,7 @@ _INDEX_HEADER = struct.Struct("<HI")
 _FOOTER_SIZE = 37  # bytes, with the magic number
 _BLOCK_SIZE = 1 << 22  # bytes; messages outside chunks are read in blocks
 _FREE_SUMMARY_SIZE = 1 << 24  # bytes; reading one takes 30 times as much memory
-_MIN_DATA_RATIO = 20  # of a file and a larger summary; typical ones are 1000 times as large
+_MIN_DATA_RATIO = 20  # size of a file relative to its summary; typical files have 1000 times
 _SPAN_SIZE = 1 << 20  # bytes; smaller chunks are joined
 
 

@@ -22,7 +22,7 @@ from .compression import import_package
 from .spans import DECODABLE, STRING_TYPE, Format, Source, Span, Topic, merge_topics
 
 _METADATA = "metadata.yaml"
-_MAX_METADATA_SIZE = 16_000_000  # bytes; those of a bag of 10,000 files have 4 MB
+_MAX_METADATA_SIZE = 16_000_000  # bytes; with 10,000 files, metadata have 4 MB
 _FILE_LIST = re.compile(
     r"^[ \t]*relative_file_paths:[ \t]*\r?\n((?:[ \t]*-[ \t].*\n?)+)", re.MULTILINE
 )

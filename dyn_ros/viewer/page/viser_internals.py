@@ -61,20 +61,20 @@ class _Connection(ServerConnection):
     websockets closes the first ones without an answer, viser prints each of the others.
     """
 
-    _start: bytes | None = b""  # of the request line; None after it
+    _request_line: bytes | None = b""  # as far as it has arrived; None when it is complete
     _is_refused = False
 
     def data_received(self, data: bytes) -> None:
         if self._is_refused:
             return  # a connection that is closed before all is read is an error of the client
-        if self._start is not None:
-            line, *rest = (self._start + data).split(b"\n", 1)
+        if self._request_line is not None:
+            line, *following = (self._request_line + data).split(b"\n", 1)
             if len(line) >= MAX_LINE_LENGTH:
                 self._is_refused = True
                 self.transport.write(_URI_TOO_LONG)
                 self.transport.write_eof()
                 return
-            self._start = None if rest else line
+            self._request_line = None if following else line
         super().data_received(data)
 
     async def handshake(self, *args: Any, **options: Any) -> None:
