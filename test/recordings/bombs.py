@@ -365,11 +365,42 @@ def _rows_parquet(path: Path) -> None:
 
 
 def _page_parquet(path: Path) -> None:
-    """Write pages of 1 GB."""
+    """Write four pages of 500 MB."""
     count = 1 << 27
     columns = {"time": np.zeros(count), "position.a": np.zeros(count)}
     options = {"use_dictionary": False, "data_page_size": 1 << 31, "write_batch_size": count}
+    if int(pyarrow.__version__.partition(".")[0]) >= 26:
+        options["max_rows_per_page"] = count
     _write_parquet(path, 1, columns, compression="zstd", **options)
+
+
+def _false_pages_parquet(path: Path) -> None:
+    """Write pages of 500 MB in columns that claim 1 kB."""
+    _page_parquet(path)
+    content = path.read_bytes()
+    size = pyarrow.parquet.read_metadata(path).row_group(0).column(0).total_uncompressed_size
+    claim = _thrift_integer(size)
+    assert content.count(claim) == 4
+    false_claim = bytes(byte | 128 for byte in _thrift_integer(1000).ljust(len(claim), b"\0"))
+    path.write_bytes(content.replace(claim, false_claim[:-1] + bytes([false_claim[-1] & 127])))
+
+
+def _thrift_integer(value: int) -> bytes:
+    """Return a positive integer in the compact protocol of Thrift."""
+    groups = [2 * value >> shift & 127 for shift in range(0, (2 * value).bit_length(), 7)]
+    return bytes([group | 128 for group in groups[:-1]] + groups[-1:])
+
+
+def _long_list_parquet(path: Path) -> None:
+    """Write a row with a list of one number, and one with a list of 200 million numbers."""
+    numbers = np.zeros(200_000_001, np.int8)
+    positions = pyarrow.ListArray.from_arrays(pyarrow.array([0, 1, len(numbers)]), numbers)
+    columns = {
+        "time": np.zeros(2),
+        "name": pyarrow.array([["a"], ["a"]]),
+        "position": positions,
+    }
+    _write_parquet(path, 1, columns, compression="zstd")
 
 
 def _columns_parquet(path: Path) -> None:
@@ -452,6 +483,8 @@ BOMBS: dict[str, Callable[[Path], None]] = {
     "fewer_columns.csv": _columns_csv(200_000),
     "rows.parquet": _rows_parquet,
     "pages.parquet": _page_parquet,
+    "false_pages.parquet": _false_pages_parquet,
+    "long_list.parquet": _long_list_parquet,
     "columns.parquet": _columns_parquet,
     "lists.parquet": _lists_parquet,
 }

@@ -85,6 +85,8 @@ EXPECTED = {
     "columns.csv": (0, "expected the names of columns in the first line"),
     "fewer_columns.csv": (0, COLUMNS),
     "pages.parquet": (0, "it holds [0-9,]+ bytes, more than the limit"),
+    "false_pages.parquet": (0, "it holds [0-9,]+ bytes, more than the limit"),
+    "long_list.parquet": (0, f"it holds [0-9,]+ numbers: {CONTENT}"),
     "columns.parquet": (0, COLUMNS),
     "lists.parquet": (0, ""),
 }

@@ -29,6 +29,7 @@ from ...engine.kernel.names import join_names as names_in_message
 from ...engine.kernel.types import Array
 from ...files.limits import MAX_CHUNK_SIZE, MAX_EXPANSION, Limits, describe_chunk
 from ...files.reading import open_regular_file
+from .parquet_sizes import ColumnSize, PagesSize, RowGroup, read_pages_size, read_row_groups
 from .times import NO_TIME, STAMP, Dates, is_time, parse_times
 
 SIGNALS = ("position", "velocity", "acceleration", "effort", "in_contact")
@@ -604,10 +605,16 @@ def _fill_empty_cells(line: str) -> str:
 
 def _parse_cells(arrow: Any, table: Any, types: dict[str, Any], problems: list[str]) -> Any:
     """Return a table of texts as numbers; a row with other texts has only its time."""
+
+    def parse_integer(text: str) -> int:
+        if not -(1 << 63) <= (number := int(text)) < 1 << 63:
+            raise ValueError("an integer of more than 64 bits")
+        return number
+
     numbers: dict[str, list[float | str | None]] = {}
     invalid_rows: dict[int, str] = {}  # description by row
     for name, kind in types.items():
-        convert: Any = int if arrow.types.is_integer(kind) else float
+        convert: Any = parse_integer if arrow.types.is_integer(kind) else float
         if arrow.types.is_string(kind):
             convert = str
         numbers[name] = []
@@ -645,6 +652,7 @@ class ParquetFile:
         with open_regular_file(path) as file:
             if not file.read(1):
                 raise ValueError(f"{str(path)!r}: is empty: 0 bytes")
+        self._limits = Limits.of_file(Path(path), max_chunk_size)
         try:
             self._file = self._arrow.parquet.ParquetFile(open_for_arrow(path), pre_buffer=False)
         except (self._arrow.ArrowException, OSError) as error:
@@ -652,6 +660,8 @@ class ParquetFile:
                 raise
             raise ValueError(f"{str(path)!r}: is cut, or no Parquet file: {error}") from None
         _require_few_columns(path, self._file.metadata.num_columns)
+        self._row_groups = self._read_row_groups()
+        self._pages_sizes: dict[ColumnSize, PagesSize] = {}
         self._schema = self._file.schema_arrow
         self._block_rows = self._choose_block_rows()
         self._list_elements: dict[str, tuple[str, int]] = {}  # list column and index, by name
@@ -667,55 +677,71 @@ class ParquetFile:
     def __len__(self) -> int:
         return int(self._file.metadata.num_rows)
 
+    def _read_row_groups(self) -> list[RowGroup]:
+        """Return the row groups; raise a ValueError if the footer contradicts itself."""
+        metadata = self._file.metadata
+        try:
+            row_groups = read_row_groups(self._path)
+        except ValueError as error:
+            raise ValueError(f"{str(self._path)!r}: {error}") from None
+        if any(len(group.columns) != metadata.num_columns for group in row_groups) or (
+            sum(group.row_count for group in row_groups) != metadata.num_rows
+        ):
+            raise ValueError(
+                f"{str(self._path)!r}: its footer is damaged: its row groups have other rows or "
+                "columns than the file"
+            )
+        return row_groups
+
     def require_rows(self, column_count: int) -> None:
         """Raise a ValueError if the file has more rows than can be in memory for its size."""
-        limits = Limits.of_file(Path(self._path), self._max_chunk_size)
-        if 8 * column_count * len(self) > limits.content_size:
+        if 8 * column_count * len(self) > self._limits.content_size:
             raise ValueError(
                 f"it has {len(self):,} rows and {column_count} columns of numbers: "
-                f"{limits.describe_content()}"
+                f"{self._limits.describe_content()}"
             )
 
     def _choose_block_rows(self) -> int:
         """Return the number of rows that are decoded at once, also of columns of long lists."""
-        metadata = self._file.metadata
         values = 1.0
-        for group in range(metadata.num_row_groups):
-            row_group = metadata.row_group(group)
-            counts = [row_group.column(k).num_values for k in range(row_group.num_columns)]
-            values = max(values, sum(counts) / max(row_group.num_rows, 1))
+        for group in self._row_groups:
+            count = sum(column.value_count for column in group.columns)
+            values = max(values, count / max(group.row_count, 1))
         return max(min(_MAX_ROWS, int(_MAX_DECODED_SIZE / (8 * values))), 1)
 
     def _iterate_batches(
         self, columns: Sequence[str], rows: int, row_groups: Sequence[int] | None = None
     ) -> Iterator[Any]:
         """Return batches of columns of the file; raise a ValueError for one that is too large."""
-        groups = range(self._file.metadata.num_row_groups) if row_groups is None else row_groups
+        groups = range(len(self._row_groups)) if row_groups is None else row_groups
         names = set(columns)
         for group in groups:
-            row_group = self._file.metadata.row_group(group)
-            for k in range(row_group.num_columns):
-                column = row_group.column(k)
-                if (
-                    column.path_in_schema.partition(".")[0] in names
-                    or column.path_in_schema in names
-                ):
+            for column in self._row_groups[group].columns:
+                if column.path.partition(".")[0] in names or column.path in names:
                     self._require_size(column, group)
         batches: Iterator[Any] = self._file.iter_batches(
             rows, row_groups=groups, columns=columns, use_threads=False
         )
         return batches
 
-    def _require_size(self, column: Any, group: int) -> None:
+    def _require_size(self, column: ColumnSize, group: int) -> None:
         """Raise a ValueError if a column of a row group expands to a size that is too large.
 
         Its pages, which are decompressed as a whole, may be as large as the column.
         """
-        size = column.total_uncompressed_size
-        if size > max(self._max_chunk_size, MAX_EXPANSION * column.total_compressed_size):
+        description = f"the column {column.path!r:.80} of row group {group}: "
+        if column not in self._pages_sizes:
+            try:
+                self._pages_sizes[column] = read_pages_size(self._path, column)
+            except ValueError as error:
+                raise ValueError(f"{description}{error}") from None
+        pages = self._pages_sizes[column]
+        size, value_count = max(column.size, pages.size), max(column.value_count, pages.value_count)
+        if size > max(self._max_chunk_size, MAX_EXPANSION * column.compressed_size):
+            raise ValueError(description + describe_chunk(size, self._max_chunk_size))
+        if 8 * value_count > self._limits.content_size:
             raise ValueError(
-                f"the column {column.path_in_schema!r:.80} of row group {group}: "
-                f"{describe_chunk(size, self._max_chunk_size)}"
+                f"{description}it holds {value_count:,} numbers: {self._limits.describe_content()}"
             )
 
     def _expand_lists(self) -> list[str]:
@@ -840,18 +866,15 @@ class ParquetFile:
     @cached_property
     def blank_names(self) -> frozenset[str]:
         """Columns of signals without any number."""
-        metadata = self._file.metadata
         candidates = {
             file_name: name
             for name, file_name in self._file_names.items()
             if len(self) and parse_column(name)[0]
         }
-        for group in range(metadata.num_row_groups):
-            row_group = metadata.row_group(group)
-            for k in range(row_group.num_columns if candidates else 0):
-                column = row_group.column(k)
-                if column.statistics is not None and column.statistics.has_min_max:
-                    candidates.pop(column.path_in_schema, None)
+        for group in self._row_groups:
+            for column in group.columns if candidates else ():
+                if column.has_range:
+                    candidates.pop(column.path, None)
         return frozenset(filter(self._is_blank, candidates.values()))
 
     def _is_blank(self, name: str) -> bool:
@@ -878,11 +901,9 @@ class ParquetFile:
 
     def blocks(self) -> Iterator[tuple[Place, int]]:
         """Yield places of rows in row groups, and their approximate sizes [bytes]."""
-        metadata = self._file.metadata
-        for group in range(metadata.num_row_groups):
-            rows = metadata.row_group(group).num_rows
-            for start in range(0, rows, self._block_rows):
-                count = min(self._block_rows, rows - start)
+        for group, row_group in enumerate(self._row_groups):
+            for start in range(0, row_group.row_count, self._block_rows):
+                count = min(self._block_rows, row_group.row_count - start)
                 yield (group, start, count), count * len(self.names) * 8
 
     def read_block(

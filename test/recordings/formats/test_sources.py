@@ -844,6 +844,14 @@ def test_damaged_tables(tmp_path):
         "a row whose time in the column 'time' cannot be used, about "
         "1e+155; convert other units to s, below 4.6e+09",
     }
+    stamps = [START, 10**30, START + 10**9]
+    path.write_text("time,position.a\n" + "".join(f"{stamp},2\n" for stamp in stamps))
+    rows, decoder = decode_all(files.open_source(path))
+    assert [row[2] for row in rows] == [stamps[0], stamps[2]]
+    assert list(decoder.problems) == [
+        "skipped 1 lines that do not contain numbers only, the first: '10000000000000000000' in "
+        "the column 'time'"
+    ]
     path.write_text("time,position.a,position.a\n")
     with pytest.raises(ValueError, match=r"several columns of the name 'position\.a'"):
         files.open_source(path)
