@@ -3,6 +3,8 @@
 """The commands ``dyn_ros calibrate`` and ``dyn_ros log --compute contacts``."""
 
 import json
+import os
+import shutil
 
 import numpy as np
 import pytest
@@ -106,6 +108,16 @@ def test_the_file(folder):
     settings = load_settings(folder / "thresholds.yaml")
     assert settings["thresholds_fixed"] == tuple(values["thresholds.fixed"])
     assert settings["gain"] == 10.0
+
+
+def test_names_that_are_not_utf8(folder, tmp_path):
+    name = os.fsdecode(b"run\xff")
+    paths = [tmp_path / f"{name}{suffix}" for suffix in (".urdf", ".csv", ".drives.yaml")]
+    for source, path in zip(("arm.urdf", "free_1.csv", "arm.drives.yaml"), paths):
+        shutil.copy(folder / source, path)
+    output = tmp_path / f"{name}.thresholds.yaml"
+    assert run("calibrate", *paths[:2], "--drives", paths[2], "-o", output) == 0
+    assert len(load_settings(output)["thresholds_fixed"]) == 6
 
 
 def test_the_node_has_these_parameters(folder):

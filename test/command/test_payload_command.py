@@ -3,7 +3,11 @@
 """The command ``dyn_ros payload``."""
 
 import copy
+import os
 import re
+import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -73,6 +77,17 @@ def test_a_load_is_weighed_and_can_be_attached(folder, tmp_path, capsys):
     assert body["m"] == pytest.approx(value, rel=1e-4)
     assert body["com"]["z"] == pytest.approx(COM[2], abs=0.01)
     assert body["izz"] == pytest.approx(0.01, abs=2e-3)
+
+
+def test_names_that_are_not_utf8(folder, tmp_path):
+    name = os.fsdecode(b"run\xff")
+    recording, output = tmp_path / f"{name}.csv", tmp_path / f"{name}.yaml"
+    shutil.copy(folder / "loaded.csv", recording)
+    options = ["--load-frame", "tool0", "--drives", folder / "drives.yaml", "-o", output]
+    subprocess.run(
+        [sys.executable, "-m", "dyn_ros", "payload", UR10, recording, *options], check=True
+    )
+    assert yaml.safe_load(output.read_text())["inertia"]["header"]["frame_id"] == "tool0"
 
 
 def test_on_a_ceiling(folder, tmp_path, capsys):
