@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 MAX_MESH_SIZE = 100_000_000
 """Size of the largest files that are read [bytes]; a browser takes minutes to load larger ones."""
 
+MESH_SUFFIXES = (".stl", ".obj", ".ply", ".off", ".gltf", ".glb", ".dae")
+"""Formats that are read; an archive, which trimesh would unpack, may hold more than the memory."""
+
 Folders: TypeAlias = Sequence[str | os.PathLike[str]]
 """Folders to search for meshes."""
 
@@ -94,12 +97,18 @@ def _package_folders(name: str, folders: Folders) -> Iterator[Path]:
 
 
 def read_mesh(path: Path) -> trimesh.Scene:
-    """Read a mesh file (STL, OBJ, PLY, glTF, COLLADA), in meters.
+    """Read a mesh file in one of `MESH_SUFFIXES`, in meters.
 
-    Raise an ImportError without trimesh, a MeshError if the file is too large, or an error of the
-    library for the format.
+    Raise an ImportError without trimesh, a MeshError if the file has another format or is too
+    large, or an error of the library for the format.
     """
     import trimesh
+
+    if path.suffix.lower() not in MESH_SUFFIXES:
+        raise MeshError(
+            f"meshes of type '{shorten(path.suffix)}' are not read; convert it to one of "
+            f"{', '.join(MESH_SUFFIXES)}"
+        )
 
     class RegularFiles(trimesh.resolvers.FilePathResolver):
         """Files that a mesh refers to, such as textures."""

@@ -91,3 +91,11 @@ def test_a_file_that_a_mesh_refers_to(tmp_path, kind):
     mesh = tmp_path / "a.obj"
     mesh.write_text("mtllib a.mtl\nv 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n")
     assert len(read_mesh(mesh).to_mesh().vertices) == 3  # without the colors
+
+
+@pytest.mark.parametrize("name", ["arm.zip", "arm.zae", "arm.tar.gz", "arm.bz2", "arm"])
+def test_archives_are_not_unpacked(tmp_path, name):
+    pytest.importorskip("trimesh", reason="no viser: pip install viser")
+    (tmp_path / name).write_bytes(b"content")
+    with pytest.raises(MeshError, match=r"are not read; convert it to one of \.stl, \.obj"):
+        read_mesh(tmp_path / name)

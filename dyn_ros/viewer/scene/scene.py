@@ -354,7 +354,7 @@ class DisplayMesh(NamedTuple):
 
 @lru_cache(maxsize=256)
 def load_mesh(path: Path, color: Color | None = None) -> DisplayMesh:
-    """Read a mesh file (STL, OBJ, PLY, glTF, COLLADA), in meters.
+    """Read a mesh file, in meters.
 
     If the file has no color, the whole mesh gets the color that is passed. Raise a `MeshError` if
     the file cannot be read.
