@@ -155,6 +155,7 @@ class Client:
         import rclpy
         from diagnostic_msgs.msg import DiagnosticArray
         from rclpy.experimental import EventsExecutor
+        from rclpy.qos import QoSProfile
         from sensor_msgs.msg import JointState
 
         self.node = rclpy.create_node("soak_client")
@@ -178,7 +179,9 @@ class Client:
                 __import__("dyn_ros.srv", fromlist=["srv"]),
                 type(request).__name__.removesuffix("_Request"),
             )
-            client = self.node.create_client(kind, f"{NAMESPACE}/{service}")
+            client = self.node.create_client(
+                kind, f"{NAMESPACE}/{service}", qos_profile=QoSProfile(depth=1000)
+            )
             self.clients.append((service, client, request))
 
     def on_diagnostics(self, message):
@@ -258,8 +261,8 @@ def report(client, subscribers, first, totals, pid):
             f"node; latency {p50:.2f} ms, p99 {p99:.1f}, longest {longest:.0f}"
         )
     print(
-        f"  {client.calls} calls, {len(client.open)} open, {sum(client.refusals.values())} "
-        f"refused; {resident_memory(pid):.1f} MB",
+        f"  {client.calls} calls, {len(client.open)} without a response, "
+        f"{sum(client.refusals.values())} refused; {resident_memory(pid):.1f} MB",
         flush=True,
     )
 

@@ -34,7 +34,7 @@ from .node_parameters import DESCRIPTION_PARAMETERS, SPECS, Spec
 from .process import load_kernels
 from .process import run_node as run_node
 from .rclpy_internals import defer_responses
-from .service import Service, service_callback
+from .service import SERVICE_QOS, Service, service_callback
 
 SILENCE_DURATION = 1.0  # s without joint states; diagnostics say so
 
@@ -142,7 +142,12 @@ class RobotNode(BaseNode):
         self.dispatch.open()
         self._service_servers = [
             defer_responses(
-                self.create_service(service.type, service.name, service_callback(self, service))
+                self.create_service(
+                    service.type,
+                    service.name,
+                    service_callback(self, service),
+                    qos_profile=SERVICE_QOS,
+                )
             )
             for service in self.provided_services
         ]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+from rclpy.qos import QoSProfile
 
 from dyn_ros import Model
 from dyn_ros.engine.kernel.types import Array
@@ -26,6 +27,10 @@ from ..robot import RobotContext
 
 Pending: TypeAlias = "Future[Callable[[Any], object]]"
 """A response to send later: a function that fills it, or a ValueError that rejects the request."""
+
+
+SERVICE_QOS = QoSProfile(depth=1000)
+"""Requests that wait; of a burst, those that exceed the default depth of 10 get no response."""
 
 
 @dataclass(frozen=True)

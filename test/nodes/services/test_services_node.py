@@ -13,7 +13,7 @@ pytest.importorskip("dyn_ros.srv", reason="the services are not built: run `make
 
 from geometry_msgs.msg import InertiaStamped, WrenchStamped
 from lifecycle_msgs.msg import Transition
-from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
@@ -26,6 +26,7 @@ from dyn_ros.srv import (
     GetFrameState,
     GetInverseDynamics,
     GetJacobian,
+    GetModel,
     SetPayload,
 )
 
@@ -143,6 +144,18 @@ def test_a_given_state_needs_no_joint_states(client, start, arm):
     state = RobotState(name=list(arm.joint_names)[::-1], position=Q[::-1].tolist())
     answer = ask("get_jacobian", frame="tool", state=state)
     close(matrix(answer.jacobian), dyn_ros.frame_jacobian(arm, dyn_ros.Data(arm), Q, "tool", 0))
+
+
+def test_each_request_of_a_burst_gets_a_response(client, start):
+    """Also those that wait while the node is busy."""
+    node = start()
+    name = node.name + "/get_model"
+    service = client.node.create_client(GetModel, name, qos_profile=QoSProfile(depth=1000))
+    client.wait(service.service_is_ready, name)
+    client.call(GetModel, name, GetModel.Request())
+    futures = [service.call_async(GetModel.Request()) for _ in range(300)]
+    client.wait(lambda: all(future.done() for future in futures), node.output)
+    assert all(future.result().success for future in futures)
 
 
 def test_a_payload_is_felt_at_once_and_outlives_the_robot_description(client, start, arm):
