@@ -25,7 +25,7 @@ from dyn_ros.engine.model.urdf import read_urdf
 
 from ..cdr.field_ranges import PatternReader
 from ..msg import ExternalContact
-from .base.lifecycle import LOG_INTERVAL, parameter_description
+from .base.lifecycle import LOG_INTERVAL, description_subject, parameter_description
 from .base.node_parameters import DESCRIPTION_PARAMETERS, Spec
 from .base.process import run_node
 from .messages import message_fields
@@ -301,7 +301,7 @@ class ViewerNode(PageClient):
         if DESCRIPTION_PARAMETERS & changed and (
             text := parameter_description(self.parameters.values)
         ):
-            self.receive_description(text, "parameter robot_description")
+            self.receive_description(text, description_subject(self.parameters.values))
 
     def replace_robot(self, text: str) -> None:
         """Show the robot of a description (URDF); raise an exception if it is invalid."""
@@ -367,7 +367,7 @@ class ViewerNode(PageClient):
         count, session = self.report.count, self.session
         waiting = "" if self.active else self.state_label
         if self.active and (session is None or session.robot is None):
-            waiting = "waiting for robot_description"
+            waiting = self.missing_description()
         waiting = waiting if not self.active else self.description_fault or waiting
         seconds = max(time.monotonic() - count.since, 1e-3)
         self.report.publish(

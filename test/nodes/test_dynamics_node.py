@@ -479,7 +479,7 @@ def test_diagnostics_stay_bad_after_a_description_that_is_rejected(client, start
 
     for text in ("<robot>", "<robot", ARM7.read_text()):
         descriptions.publish(String(data=text))
-        expected = "running" if "joint" in text else "robot description rejected: "
+        expected = "running" if "joint" in text else "topic robot_description rejected: "
         for _ in range(3):  # rejected messages are counted for one second only
             shows(expected)
 
@@ -619,6 +619,26 @@ def test_bad_parameters_at_start_are_reported_and_can_be_corrected(client, start
     gravity = client.listen(JointState, node.name + "/gravity")
     [answer] = speak.ask(speak.message(arm.joint_names, POSITION), gravity)
     assert list(answer.name) == ["elbow_pitch"]
+
+
+def test_a_broken_description_file_is_named(client, start, tmp_path):
+    path = tmp_path / "broken.urdf"
+    path.write_text("<robot")
+    node = start(robot_description_file=path)
+    text = f"robot_description_file {str(path)!r} rejected: not well-formed XML"
+    client.diagnostics(node, lambda status, values: text in status.message)
+    topic = node.topic("robot_description")
+    waiting = f"waiting for robot_description: the topic {topic} has no publishers"
+    client.diagnostics(node, lambda status, values: waiting in status.message)
+    assert text in node.output() and waiting in node.output()
+
+
+@pytest.mark.parametrize("path", ["~/arm.urdf", "~/../{home}/arm.urdf"])
+def test_a_path_in_the_home_folder(client, start, tmp_path, monkeypatch, path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "arm.urdf").write_text(ARM7.read_text())
+    node = start(robot_description_file=path.format(home=tmp_path.name))
+    client.diagnostics(node, lambda status, values: values["robot"] == "arm7")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -38,7 +39,7 @@ def parameter_description(values: Mapping[str, Any]) -> str:
     if text or not path:
         return text
     try:
-        text = read_description_file(path)
+        text = read_description_file(os.path.expanduser(path))
     except (OSError, ValueError) as error:
         raise ValueError(
             f"robot_description_file: {error}; specify the path of a URDF file, "
@@ -47,6 +48,13 @@ def parameter_description(values: Mapping[str, Any]) -> str:
     if not text.strip():
         raise ValueError(f"robot_description_file: {path!r} is empty; expected a URDF")
     return text
+
+
+def description_subject(values: Mapping[str, Any]) -> str:
+    """Return how the log names the description that the parameters specify."""
+    if values["robot_description"]:
+        return "parameter robot_description"
+    return f"robot_description_file {values['robot_description_file']!r}"
 
 
 class Counts:
@@ -272,7 +280,7 @@ class BaseNode(LifecycleNode):
             if self._has_robot_topics:
                 self._subscribe_to_robot()
                 if text:
-                    self.receive_description(text, "parameter robot_description")
+                    self.receive_description(text, description_subject(self.parameters.values))
         except Exception as error:
             self._close()
             self.fail("configure", error)
@@ -371,10 +379,17 @@ class BaseNode(LifecycleNode):
                 "keeping the current robot" if self.description else "there is no robot yet"
             )
             reason = f"{self.advise(error)} ({consequence})"
-            self.description_fault = f"robot description rejected: {reason}".split("\n")[0]
+            self.description_fault = f"{subject} rejected: {reason}".split("\n")[0]
             self.reject(subject, reason, interval=0.0)
             return
         self.description = text
+
+    def missing_description(self) -> str:
+        """Return a sentence on the topic from which the node expects a description."""
+        topic = self.resolve_topic_name("robot_description")
+        count = self.count_publishers(topic)
+        publishers = "1 publisher" if count == 1 else f"{count or 'no'} publishers"
+        return f"waiting for robot_description: the topic {topic} has {publishers}"
 
     def message_stamp(self, message: Any) -> int:
         """Return the stamp of a message [ns], or the current time if it has none."""

@@ -172,7 +172,7 @@ class RobotNode(BaseNode):
     def on_activate(self, state: Any) -> TransitionCallbackReturn:
         """Publish and answer requests from now on."""
         self.get_logger().info(
-            "active" if self.robot else "active, waiting for the topic robot_description"
+            "active" if self.robot else f"active, {self.robot_owner.missing_description()}"
         )
         return super().on_activate(state)
 
@@ -411,7 +411,7 @@ class RobotNode(BaseNode):
                 self.robot_owner._awaited_joints
             )
         if self.robot is None:
-            return "waiting for robot_description"
+            return self.robot_owner.missing_description()
         collector = self.robot.collector
         missing = collector.missing_position()
         if missing:
