@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow
@@ -113,6 +114,74 @@ def test_metadata_that_is_too_large_or_made_of_blank_lines(tmp_path):
     source = open_source(bag)
     assert source.topics[0].count == 500
     assert "metadata.yaml is not read: the file has more than 16,000,000 bytes" in source.damage
+
+
+def write_file_list(bag, names):
+    lines = "".join(f"    - {name}\n" for name in names)
+    (bag / "metadata.yaml").write_text(
+        f"rosbag2_bagfile_information:\n  relative_file_paths:\n{lines}"
+    )
+
+
+def test_metadata_that_lists_a_file_many_times(tmp_path):
+    bag = recorded.write_db3(tmp_path / "bag", sent())
+    name = next(bag.glob("*.db3")).name
+    write_file_list(bag, [name] * 20_000)
+    source = open_source(bag)
+    assert source.topics[0].count == 500 and not source.damage
+
+
+def test_metadata_that_lists_many_missing_files(tmp_path):
+    bag = recorded.write_db3(tmp_path / "bag", sent())
+    name = next(bag.glob("*.db3")).name
+    write_file_list(bag, [name, "b" * 300, "a\0.db3", *["c"] * 1_000_000])
+    source = open_source(bag)
+    assert source.topics[0].count == 500
+    assert source.damage == (
+        f"{'b' * 197}... is missing, which its metadata.yaml lists; so are 99998 others; its "
+        "metadata.yaml lists more than 100,000 files; others are not read"
+    )
+
+
+def test_links_that_lead_to_a_folder_by_many_paths(tmp_path):
+    for k in range(20):
+        folder = tmp_path / f"d{k}"
+        folder.mkdir()
+        for n in range(8):
+            (folder / f"link{n}").symlink_to(tmp_path / f"d{k + 1}")
+    (tmp_path / "d20").mkdir()
+    write_csv(tmp_path / "d20" / "run.csv")
+    [path] = find_recordings(tmp_path / "d0")
+    assert path == tmp_path / "d0" / "/".join(["link0"] * 20) / "run.csv"
+    first_path = tmp_path / "d20" / "run.csv"
+    assert find_recordings([tmp_path / "d20", tmp_path / "d0"]) == [first_path]
+
+
+def test_a_deep_folder(tmp_path):
+    path, folder = tmp_path, os.getcwd()
+    try:
+        os.chdir(tmp_path)
+        for _ in range(1500):
+            os.mkdir("a")
+            os.chdir("a")
+            path /= "a"
+        write_csv(Path("run.csv"))
+    finally:
+        os.chdir(folder)
+    assert find_recordings(tmp_path) == [path / "run.csv"]
+
+
+@pytest.mark.parametrize("path", ["", "~nobody_of_this_name/run.csv", "a\0.csv", "a" * 5000])
+def test_paths_that_cannot_exist(path):
+    with pytest.raises(ValueError, match="a path is empty|does not exist"):
+        find_recordings(path)
+
+
+@pytest.mark.parametrize("count", [5_000, 3_000_000])
+def test_a_column_of_parquet_whose_name_begins_as_a_tuple(tmp_path, robot, count):
+    path, name = tmp_path / "run.parquet", f"({'-' * count}1)"
+    pyarrow.parquet.write_table(pyarrow.table({**COLUMNS, name: TIME}), path)
+    assert len(dyn_ros.logs.read(path, dyn_ros.Model.from_urdf_file(robot))) == 500
 
 
 @pytest.mark.parametrize("suffix", WRITERS)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import functools
 import glob
 import importlib
+import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from os import PathLike
@@ -14,6 +15,7 @@ from os.path import realpath
 from pathlib import Path
 
 from ...cdr.decode import CDR, KINDS, ROS1, Decoder, Messages
+from ...engine.kernel.names import shorten
 from ...files.limits import MAX_CHUNK_SIZE, Limits
 from ...files.reading import open_regular_file, read_regular_file
 from ..tables.files import import_pyarrow
@@ -23,6 +25,7 @@ from .spans import DECODABLE, STRING_TYPE, Format, Source, Span, Topic, merge_to
 
 _METADATA = "metadata.yaml"
 _MAX_METADATA_SIZE = 16_000_000  # bytes; with 10,000 files, metadata have 4 MB
+_MAX_FILES = 100_000  # of a rosbag2
 _FILE_LIST = re.compile(
     r"^[ \t]*relative_file_paths:[ \t]*\r?\n((?:[ \t]*-[ \t].*\n?)+)", re.MULTILINE
 )
@@ -63,9 +66,11 @@ def find_recordings(paths: str | PathLike[str] | Iterable[str | PathLike[str]]) 
 
 def _find_path_recordings(text: str) -> list[Path]:
     """Return the recordings of a path or pattern."""
-    path = Path(text).expanduser()
+    path = Path(os.path.expanduser(text))
     expected = f"expected a file that ends with {', '.join(SUFFIXES)}, or a folder with recordings"
-    if path.exists():
+    if not text:
+        raise ValueError(f"a path is empty: {expected}")
+    if os.path.exists(path):
         recordings = list(_recordings_below(path))
         if not recordings:
             raise ValueError(f"{text!r} is no recording: {expected}")
@@ -82,19 +87,25 @@ def _find_path_recordings(text: str) -> list[Path]:
     return recordings
 
 
-def _recordings_below(path: Path, above: tuple[str, ...] = ()) -> Iterator[Path]:
-    """Yield the recording at a path, or all below a folder unless it is one of those above it."""
-    if path.name == _METADATA:
-        yield path.parent
-    elif path.is_dir():
-        if (path / _METADATA).is_file():
+def _recordings_below(path: Path) -> Iterator[Path]:
+    """Yield the recording at a path, or all below a folder; each folder is read once."""
+    pending, read_folders = [path], set()
+    while pending:
+        path = pending.pop()
+        if path.name == _METADATA:
+            yield path.parent
+        elif os.path.isdir(path):
+            if os.path.isfile(path / _METADATA):
+                yield path
+            elif not os.path.exists(path / _MANIFEST):
+                status = path.stat()
+                folder = status.st_dev, status.st_ino  # links may lead to it by many paths
+                if folder not in read_folders:
+                    read_folders.add(folder)
+                    entries = sorted(path.iterdir(), reverse=True)
+                    pending += [entry for entry in entries if not entry.name.startswith((".", "_"))]
+        elif recording_suffix(path.name):
             yield path
-        elif not (path / _MANIFEST).exists() and realpath(path) not in above:
-            for entry in sorted(path.iterdir()):
-                if not entry.name.startswith((".", "_")):
-                    yield from _recordings_below(entry, (*above, realpath(path)))
-    elif recording_suffix(path.name):
-        yield path
 
 
 def require_packages(
@@ -190,13 +201,22 @@ def _list_files(path: Path) -> tuple[list[str], list[str]]:
         except ValueError as error:
             damage.append(f"{_METADATA} is not read: {error}")
     file_list = _FILE_LIST.search(text)
-    for line in file_list[1].splitlines() if file_list else ():
+    missing_names: list[str] = []
+    lines = file_list[1].splitlines() if file_list else []
+    for line in lines[:_MAX_FILES]:
         name = line.strip()[1:].strip().strip("'\"")
-        existing = [file for file in (name, Path(name).name) if (path / file).is_file()]
+        existing = [file for file in (name, Path(name).name) if os.path.isfile(path / file)]
         if not existing:
-            damage.append(f"{name} is missing, which its {_METADATA} lists")
+            missing_names.append(name)
         elif recording_suffix(existing[0]):
             names.append(existing[0])
+    names = list(dict.fromkeys(names))
+    if missing_names:
+        damage.append(f"{shorten(missing_names[0])} is missing, which its {_METADATA} lists")
+    if len(missing_names) > 1:
+        damage.append(f"so are {len(missing_names) - 1} others")
+    if len(lines) > _MAX_FILES:
+        damage.append(f"its {_METADATA} lists more than {_MAX_FILES:,} files; others are not read")
     if not names:
         names = sorted(
             entry.name

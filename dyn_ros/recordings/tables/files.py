@@ -1051,7 +1051,7 @@ def _join_levels(name: Any) -> Any:
     if isinstance(name, str) and name.startswith("(") and name.endswith(")"):
         try:
             levels = ast.literal_eval(name)
-        except (SyntaxError, ValueError):
+        except (SyntaxError, ValueError, RecursionError, MemoryError):  # also of hostile names
             return name
     if not isinstance(levels, tuple) or not all(isinstance(level, str) for level in levels):
         return name
