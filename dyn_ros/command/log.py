@@ -112,8 +112,9 @@ def _run_log(options: argparse.Namespace) -> int:
     """Run the command ``log``; return its exit code."""
     if options.scheduler is not None and options.out is None:
         raise UsageError("--scheduler: pass --out too, a folder that all workers can write to")
-    if options.out is not None and os.path.exists(options.out) and not options.out.is_dir():
-        raise UsageError(f"--out: {options.out} is a file; choose the name of a folder")
+    if options.out is not None and os.path.lexists(options.out) and not options.out.is_dir():
+        kind = "a file" if os.path.exists(options.out) else "a link to a folder that is missing"
+        raise UsageError(f"--out: {options.out} is {kind}; choose the name of a folder")
     if options.plot is not None and options.format != "parquet":
         raise UsageError("--plot: results in MCAP cannot be plotted; use --format parquet")
     if options.plot is not None and set(options.compute) == {"contacts"}:

@@ -590,6 +590,9 @@ def test_the_name_of_a_file_instead_of_a_folder(bag, tmp_path, capsys):
     (tmp_path / "out").touch()
     assert cli.main(["log", str(bag), "--robot", str(ARM), "--out", str(tmp_path / "out")]) == 2
     assert "out is a file; choose the name of a folder" in capsys.readouterr().err
+    (tmp_path / "link").symlink_to(tmp_path / "missing")
+    assert cli.main(["log", str(bag), "--robot", str(ARM), "--out", str(tmp_path / "link")]) == 2
+    assert "link is a link to a folder that is missing; choose" in capsys.readouterr().err
 
 
 # --- states that jump, or lack something
