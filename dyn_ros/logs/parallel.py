@@ -167,6 +167,13 @@ def map(
     )
 
 
+MAX_WORKERS = 64
+"""Processes that may be started on any machine; each takes about 70 MB."""
+
+WORKERS_PER_PROCESSOR = 4
+"""Processes that may be started for each processor core, if these are more than `MAX_WORKERS`."""
+
+
 def open_workers(
     workers: int | None, scheduler: str | None, retries: int = 2, fork: bool = False
 ) -> Workers:
@@ -182,6 +189,12 @@ def open_workers(
         return ClusterWorkers(scheduler)
     if workers is not None and workers < 1:
         raise ValueError(f"workers: expected at least 1, got {short_repr(workers)}")
+    limit = max(MAX_WORKERS, WORKERS_PER_PROCESSOR * processor_count())
+    if workers is not None and workers > limit:
+        raise ValueError(
+            f"workers: expected at most {limit} for {processor_count()} processor cores, got "
+            f"{short_repr(workers)}"
+        )
     kernels.compile_kernels()
     return LocalWorkers(workers or processor_count(), retries, fork)
 

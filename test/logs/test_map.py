@@ -90,6 +90,7 @@ def test_a_recording_that_cannot_be_read(bag, tmp_path):
         (dict(rate=-1.0), "rate: expected states a second"),
         (dict(workers=2, scheduler="tcp://127.0.0.1:1"), "expected None with a scheduler"),
         (dict(workers=0), "workers: expected at least 1, got 0"),
+        (dict(workers=100_000_000), "workers: expected at most [0-9]+ for [0-9]+ processor cores"),
     ],
 )
 def test_errors(bag, arguments, words):
