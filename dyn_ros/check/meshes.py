@@ -17,12 +17,10 @@ from ..engine.kernel.names import shorten
 from ..engine.kernel.types import Array
 from ..files.reading import open_regular_file
 from .hulls import Hull, Solid, solid_of_triangles
+from .mesh_sizes import MeshError, require_readable, require_regular
 
 if TYPE_CHECKING:
     import trimesh
-
-MAX_MESH_SIZE = 100_000_000
-"""Size of the largest files that are read [bytes]; a browser takes minutes to load larger ones."""
 
 MESH_SUFFIXES = (".stl", ".obj", ".ply", ".off", ".gltf", ".glb", ".dae")
 """Formats that are read; an archive, which trimesh would unpack, may hold more than the memory."""
@@ -36,10 +34,6 @@ Progress: TypeAlias = Callable[[int, int, str], None]
 _MIN_SOLID_FRACTION = 0.05  # volume relative to the hull; a closed mesh with less is no solid
 _COLLADA_HEADER_SIZE = 100_000  # bytes; the up axis is specified in these
 _TO_Z_UP = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.0, 1.0, 0.0]])
-
-
-class MeshError(ValueError):
-    """Error of a mesh that cannot be read; the message names it and a remedy."""
 
 
 def find_mesh(uri: str, folders: Folders = ()) -> Path:
@@ -117,21 +111,14 @@ def read_mesh(path: Path) -> trimesh.Scene:
             for candidate in (name.strip(), os.path.basename(name.strip())):
                 file = os.path.join(self.parent, candidate.lstrip("/"))
                 if os.path.exists(file):
-                    _require_regular(file)
+                    require_regular(file)
             return super().get(name)
 
-    _require_regular(path)
+    require_readable(path)
     scene = trimesh.load_scene(path, resolver=RegularFiles(str(path)))
     if path.suffix.lower() == ".dae" and scene.units:
         scene = scene.convert_units("meters")
     return scene
-
-
-def _require_regular(path: str | os.PathLike[str]) -> None:
-    """Raise an OSError unless a file is regular, and a MeshError if it is too large."""
-    with open_regular_file(path) as file:
-        if os.fstat(file.fileno()).st_size > MAX_MESH_SIZE:
-            raise MeshError(f"it exceeds {MAX_MESH_SIZE / 1e6:.0f} MB; use a coarser mesh")
 
 
 class Meshes(NamedTuple):

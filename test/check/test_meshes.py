@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files of meshes, found by what robot descriptions call them."""
 
+import json
 import os
 
 import pytest
 from hostile_paths import KINDS, make_path
 
+from dyn_ros.check.mesh_sizes import require_readable
 from dyn_ros.check.meshes import MeshError, find_mesh, measure_meshes, read_mesh
 
 
@@ -99,3 +101,79 @@ def test_archives_are_not_unpacked(tmp_path, name):
     (tmp_path / name).write_bytes(b"content")
     with pytest.raises(MeshError, match=r"are not read; convert it to one of \.stl, \.obj"):
         read_mesh(tmp_path / name)
+
+
+POSITIONS = {"componentType": 5126, "type": "VEC3", "count": 3}
+SURFACE = {"attributes": {"POSITION": 0}}
+
+
+def write_gltf(path, count=3, surfaces=1, meshes_of_nodes=(0,)):
+    """Write a glTF file; without a buffer, positions are zero."""
+    header = {
+        "asset": {"version": "2.0"},
+        "scene": 0,
+        "scenes": [{"nodes": list(range(len(meshes_of_nodes)))}],
+        "nodes": [{"mesh": mesh} for mesh in meshes_of_nodes],
+        "meshes": [{"primitives": [SURFACE] * surfaces}],
+        "accessors": [POSITIONS | {"count": count}],
+    }
+    path.write_text(json.dumps(header))
+    return path
+
+
+COLLADA = """<COLLADA xmlns="http://www.collada.org/2005/11/COLLADASchema" version="1.4.1">
+<library_geometries><geometry id="g"/></library_geometries>
+<library_nodes><node id="n0"><instance_geometry url="#g"/></node>{nodes}</library_nodes>
+<library_visual_scenes><visual_scene id="scene"><node>{scene}</node></visual_scene>
+</library_visual_scenes>
+<scene><instance_visual_scene url="#scene"/></scene></COLLADA>"""
+
+
+def write_collada(path, levels):
+    """Write a COLLADA file in which a surface occurs 8 times as often on each level."""
+    nodes = "".join(
+        f'<node id="n{k}">' + 8 * f'<instance_node url="#n{k - 1}"/>' + "</node>"
+        for k in range(1, levels + 1)
+    )
+    path.write_text(COLLADA.format(nodes=nodes, scene=f'<instance_node url="#n{levels}"/>'))
+    return path
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda folder: write_gltf(folder / "a.gltf", count=1 << 28),
+        lambda folder: write_gltf(folder / "a.gltf", count=300_000, surfaces=2000),
+        lambda folder: write_gltf(folder / "a.gltf", count=10_000, meshes_of_nodes=[0] * 1000),
+        lambda folder: write_collada(folder / "a.dae", 8),
+        lambda folder: write_collada(folder / "a.dae", 300),
+    ],
+)
+def test_surfaces_that_are_used_many_times(tmp_path, write):
+    pytest.importorskip("trimesh", reason="no viser: pip install viser")
+    with pytest.raises(MeshError, match="its surfaces and instances would take"):
+        read_mesh(write(tmp_path))
+
+
+def test_a_collada_file_that_contains_itself(tmp_path):
+    path = tmp_path / "a.dae"
+    path.write_text(
+        COLLADA.format(
+            nodes='<node id="n1"><instance_node url="#n1"/></node>',
+            scene='<instance_node url="#n1"/>',
+        )
+    )
+    with pytest.raises(MeshError, match="would take inf bytes"):
+        require_readable(path)
+
+
+def test_surfaces_that_are_used_a_few_times_are_read(tmp_path):
+    require_readable(write_gltf(tmp_path / "a.gltf", count=10_000, surfaces=100))
+    require_readable(write_collada(tmp_path / "a.dae", 3))
+
+
+def test_a_text_that_is_too_large(tmp_path):
+    path = tmp_path / "a.obj"
+    path.write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\n" + "f 1 2 3\n" * 3_000_000)
+    with pytest.raises(MeshError, match="it exceeds 20 MB"):
+        require_readable(path)
