@@ -113,19 +113,20 @@ class Structure:
         idx_v: list[int] = []
         nqs: list[int] = []
         nvs: list[int] = []
-        self.position_names, self.velocity_names = (), ()
+        position_names: list[str] = []
+        velocity_names: list[str] = []
         lower: list[float] = []
         upper: list[float] = []
         velocity: list[float] = []
         effort: list[float] = []
         for joint in joints:
             positions, velocities = ((), ()) if joint.mimic else _COORDINATE_SUFFIXES[joint.kind]
-            idx_q.append(len(self.position_names))
-            idx_v.append(len(self.velocity_names))
+            idx_q.append(len(position_names))
+            idx_v.append(len(velocity_names))
             nqs.append(len(positions))
             nvs.append(len(velocities))
-            self.position_names += tuple(joint.name + suffix for suffix in positions)
-            self.velocity_names += tuple(joint.name + suffix for suffix in velocities)
+            position_names += [joint.name + suffix for suffix in positions]
+            velocity_names += [joint.name + suffix for suffix in velocities]
             limited = len(velocities) == 1
             lower += [joint.lower if limited else -np.inf] * len(positions)
             upper += [joint.upper if limited else np.inf] * len(positions)
@@ -134,6 +135,8 @@ class Structure:
         for i, joint in enumerate(joints):
             if joint.mimic:
                 idx_q[i], idx_v[i] = idx_q[joint.mimic.joint], idx_v[joint.mimic.joint]
+        self.position_names = tuple(position_names)
+        self.velocity_names = tuple(velocity_names)
         self.nq, self.nv = len(self.position_names), len(self.velocity_names)
         self.idx_q, self.idx_v, self.nqs, self.nvs = map(tuple, (idx_q, idx_v, nqs, nvs))
         self.lower, self.upper, self.velocity_limit, self.effort_limit = map(
@@ -154,10 +157,10 @@ class Structure:
         """Create the tables of integers and floats that kernels read; see packing.py."""
         table = np.zeros((self.njoints + 1, packing.TREE_ROW), np.int64)
         rows = np.zeros((self.njoints + 1, packing.FLOATS_ROW))
+        last_children = {parent: i for i, parent in enumerate(self.parents)}
         self._ncolumns = 0
         for i, joint in enumerate(joints):
             columns = len(_COORDINATE_SUFFIXES[joint.kind][1])
-            later_parents = self.parents[i + 1 :]
             table[i + 1] = (
                 joint.parent + 1,
                 _KINDS[joint.kind],
@@ -165,8 +168,8 @@ class Structure:
                 self.idx_v[i],
                 columns,
                 self._ncolumns,
-                i in later_parents,
-                joint.parent not in later_parents,
+                i in last_children,
+                last_children[joint.parent] == i,
             )
             rows[i + 1] = _joint_constants(joint)
             self._ncolumns += columns
