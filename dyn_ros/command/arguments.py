@@ -32,6 +32,7 @@ from ..logs.quantity_settings import QuantitySettings
 from ..observer.settings import settings_in
 from ..recordings.formats import SUFFIX_LIST
 from ..states.joint_states import STALENESS
+from .limited_process import LimitError, call_within_limits
 
 OBSERVER_SETTINGS = "gain", "smoothing", "effort_delay", "effort_constant"
 """Settings of the observer that are options of commands."""
@@ -49,6 +50,8 @@ _STANDARD_INPUT = Path("-")
 _ARGUMENT = re.compile(r"([A-Za-z_][\w.-]*):=(.*)", re.DOTALL)
 _DESCRIPTION_NAME = re.compile(r"[a-z]\w*_description")
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_XACRO_MEMORY = 800_000_000  # bytes; a description of 4 million characters takes 160 MB
+_XACRO_TIME = 30  # s, of processor time; a description of 4 million characters takes 3 s
 _XACRO_ELEMENT = re.compile(r"<xacro:\w")
 _XACRO_NAME = re.compile(r"<xacro:([^\s/>]+)")
 _XACRO_MACRO = re.compile(r"<xacro:macro\s[^<>]*?\bname\s*=\s*[\"']([^\"']+)")
@@ -357,9 +360,29 @@ def _expand_xacro(options: argparse.Namespace) -> str:
     )  # what it includes is relative to this
     xacro.open = _open_include  # instead of the built-in function, for the files that it includes
     try:
+        return call_within_limits(
+            _process_xacro,
+            options,
+            xacro,
+            dict(arguments),
+            memory=_XACRO_MEMORY,
+            processor_time=_XACRO_TIME,
+        )
+    except LimitError as error:
+        raise UsageError(f"{robot_name(options)}: xacro: {error}; simplify the file") from None
+
+
+def _process_xacro(options: argparse.Namespace, xacro: Any, arguments: Mapping[str, str]) -> str:
+    """Return the text of the robot's xacro file with its macros expanded."""
+    source = _COMMENT.sub("", options.source)
+    try:
         document = xacro.parse(options.source)
         xacro.process_doc(document, mappings=dict(arguments))
+    except MemoryError:
+        raise
     except Exception as error:  # xacro raises errors of many types
+        if isinstance(getattr(error, "exc", None), MemoryError):
+            raise MemoryError from error
         raise UsageError(_explain_xacro_error(options, xacro, error)) from error
     if not document.getElementsByTagName("link"):
         names = {*_XACRO_NAME.findall(source)}
