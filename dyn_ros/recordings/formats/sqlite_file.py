@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files of a rosbag2 with the storage sqlite3.
 
-A span is a range of row numbers. Rows are read in this order, which needs no index, and as far as
-they are whole in a damaged database.
+A span is a range of row numbers, which are the ids of messages if these are the primary key. Rows
+are read in this order, which needs no index, and as far as they are whole in a damaged database.
 """
 
 from __future__ import annotations
@@ -41,19 +41,33 @@ _MAX_FAILURES = 100  # damaged spans; afterwards the search ends
 _MAX_NAME_SIZE = 100_000  # bytes, of name and type of a topic
 _DEFAULT_SPAN_ROWS = 5000  # used while the size of the table is unknown
 _ROWS_IN_RANGE = (
-    "FROM messages WHERE id >= ? AND id < ? AND typeof(topic_id) = 'integer' "
+    "FROM messages WHERE _rowid_ >= ? AND _rowid_ < ? AND typeof(topic_id) = 'integer' "
     "AND typeof(timestamp) = 'integer' AND typeof(data) = 'blob'"
 )
 
 
 def _cut_partial_page(path: Path) -> Path:
     """Return the file, or a copy without a partial page at its end, which would read as zeros."""
-    with open_regular_file(path) as file:
-        file.seek(16)
-        page = int.from_bytes(file.read(2), "big")
-    page = 65536 if page == 1 else page
+    page_size, counted_size = _read_sizes(path)
     size = path.stat().st_size
-    return beginning_of_file(path, size - size % page) if page and size % page else path
+    if not page_size or not size % page_size:
+        return path
+    whole_size = size - size % page_size
+    if 0 < counted_size <= whole_size:  # sqlite does not read what is behind
+        return path
+    return beginning_of_file(path, whole_size)
+
+
+def _read_sizes(path: Path) -> tuple[int, int]:
+    """Return the sizes of a page and of all pages in the header, 0 if it does not count them."""
+    with open_regular_file(path) as file:
+        header = file.read(_HEADER_SIZE)
+    page_size, change, page_count, counted_change = (
+        int.from_bytes(header[start:stop], "big")
+        for start, stop in ((16, 18), (24, 28), (28, 32), (92, 96))
+    )
+    page_size = 65536 if page_size == 1 else page_size
+    return page_size, page_size * page_count if change == counted_change else 0
 
 
 def _open_database(path: Path) -> sqlite3.Connection:
@@ -118,6 +132,18 @@ def _computed_tables(connection: sqlite3.Connection) -> str:
                 f"contains a table {table!r} that is not stored but computed, by a view for "
                 "example; copy it into a table"
             )
+    try:
+        plan = connection.execute(
+            f"EXPLAIN QUERY PLAN SELECT 1 {_ROWS_IN_RANGE}", (0, 1)
+        ).fetchone()
+        has_row_numbers = "PRIMARY KEY" in plan[3]
+    except sqlite3.Error as error:
+        has_row_numbers = "_rowid_" not in str(error)  # otherwise, the table is damaged or missing
+    if not has_row_numbers:  # each span would take a search in all rows
+        return (
+            "contains a table 'messages' whose rows have no numbers; copy it into a table with the "
+            "column 'id INTEGER PRIMARY KEY'"
+        )
     return ""
 
 
@@ -130,7 +156,7 @@ def _scan_messages(
     damage = ""
     try:
         first, last, count = connection.execute(
-            "SELECT min(id), max(id), count(*) FROM messages"
+            "SELECT min(_rowid_), max(_rowid_), count(*) FROM messages"
         ).fetchone()
         is_end_known = True
     except sqlite3.Error as error:
@@ -143,6 +169,7 @@ def _scan_messages(
     mean_size = max(path.stat().st_size // count, 1) if count else _SPAN_SIZE // _DEFAULT_SPAN_ROWS
     row_count = min(max(_SPAN_SIZE // mean_size, _MIN_SPAN_ROWS), _MAX_SPAN_ROWS)
     start, failures = first, 0
+    last_count = last_size = 0  # messages of the last chunk, and their size if it may be large
     may_be_large = path.stat().st_size > limits.chunk_size
     while start <= last:
         stop = min(start + row_count, sp.MAX_LOG_TIME)
@@ -155,17 +182,28 @@ def _scan_messages(
         counts = {number: messages for number, messages, *_ in statistics}
         total_counts.update(counts)
         if statistics:
-            chunks.append(
-                Chunk(
-                    (start, stop, limits.chunk_size),
-                    content_size
-                    if content_size > limits.chunk_size
-                    else min(mean_size * sum(counts.values()), limits.chunk_size),
-                    sp.clip_log_time(min(row[2] for row in statistics)),
-                    sp.clip_log_time(max(row[3] for row in statistics)),
-                    counts,
-                )
+            message_count = sum(counts.values())
+            chunk = Chunk(
+                (start, stop, limits.chunk_size),
+                content_size
+                if content_size > limits.chunk_size
+                else min(mean_size * message_count, limits.chunk_size),
+                sp.clip_log_time(min(row[2] for row in statistics)),
+                sp.clip_log_time(max(row[3] for row in statistics)),
+                counts,
             )
+            last_count += message_count
+            last_size += content_size
+            if (
+                chunks
+                and not problem
+                and last_count <= row_count
+                and last_size <= limits.chunk_size
+            ):
+                chunks[-1] = _join_chunks(chunks[-1], chunk)  # row numbers are sparse
+            else:
+                chunks.append(chunk)
+                last_count, last_size = row_count if problem else message_count, content_size
         damage = damage or problem
         failures += bool(problem) or not statistics
         if sum(total_counts.values()) > count and is_end_known:
@@ -187,16 +225,22 @@ def _scan_messages(
     return make_source(channels, chunks, total_counts, sp.join_damage(damage, [refusal]), 0)
 
 
+def _join_chunks(first: Chunk, second: Chunk) -> Chunk:
+    """Return one chunk of two ranges of rows; the counts of the first are updated."""
+    for number, count in second.counts.items():
+        first.counts[number] = first.counts.get(number, 0) + count
+    return first._replace(
+        place=(first.place[0], *second.place[1:]),
+        size=min(first.size + second.size, first.place[2]),
+        start=min(first.start, second.start),
+        stop=max(first.stop, second.stop),
+    )
+
+
 def _describe_cut(path: Path) -> str:
     """Return a sentence on a database that is shorter than its header says, or ""."""
-    with open_regular_file(path) as file:
-        header = file.read(_HEADER_SIZE)
-    page_size, change, page_count, counted_change = (
-        int.from_bytes(header[start:stop], "big")
-        for start, stop in ((16, 18), (24, 28), (28, 32), (92, 96))
-    )
-    size, full_size = path.stat().st_size, (65536 if page_size == 1 else page_size) * page_count
-    if change != counted_change or size >= full_size:  # the header does not count the pages
+    (_, full_size), size = _read_sizes(path), path.stat().st_size
+    if size >= full_size:
         return ""
     return f"ends after {size:,} of {full_size:,} bytes"
 
@@ -206,7 +250,7 @@ def _next_row(connection: sqlite3.Connection, start: int) -> int:
     try:
         _limit_steps(connection, _MAX_SPAN_ROWS)
         (number,) = connection.execute(
-            "SELECT min(id) FROM messages WHERE id >= ?", (start,)
+            "SELECT min(_rowid_) FROM messages WHERE _rowid_ >= ?", (start,)
         ).fetchone()
     except sqlite3.Error:
         return start
@@ -218,6 +262,7 @@ def _limit_steps(connection: sqlite3.Connection, rows: int) -> None:
 
     The pages of a damaged database may refer to each other in a circle.
     """
+    rows = min(rows, _MAX_SPAN_ROWS)  # numbers of rows may be sparse
     remaining_checks = 10 + rows * _MAX_STEPS_PER_ROW // _STEPS_PER_CHECK
 
     def is_too_long() -> bool:
@@ -284,7 +329,7 @@ def _read_blocks(
     """Yield topic, log time and content of rows, in blocks."""
     _limit_steps(connection, stop - start)
     cursor = connection.execute(
-        f"SELECT topic_id, timestamp, data {_ROWS_IN_RANGE} ORDER BY id", (start, stop)
+        f"SELECT topic_id, timestamp, data {_ROWS_IN_RANGE} ORDER BY _rowid_", (start, stop)
     )
     while block := cursor.fetchmany(size):
         yield block
