@@ -61,7 +61,7 @@ class Chunk(NamedTuple):
     size: int
     start: int = 1 << 62
     stop: int = -1
-    counts: Mapping[int, int] = {}
+    counts: dict[int, int] = {}
     stored_size: int = 0
 
     def is_known(self, channels: Mapping[int, Any]) -> bool:
@@ -140,12 +140,18 @@ class ChunkScanner(ABC):
         """Return bytes of the file."""
         return read_at(self.file, offset, length)
 
+    def set_last_count(self, number: int, count: int) -> None:
+        """Set the number of messages of a channel in the last chunk, of `MAX_CHANNELS` at most."""
+        counts = self.chunks[-1].counts
+        if len(counts) < MAX_CHANNELS or number in counts:
+            counts[number] = count
+
     def forget_last_counts(self) -> None:
         """Forget the counts of the last chunk, whose index may be cut."""
         if self.chunks:
             self.chunks[-1] = self.chunks[-1]._replace(counts={})
 
-    def define_channels(self, content: bytes) -> tuple[NDArray[np.int64], int]:
+    def define_channels(self, content: bytes | memoryview) -> tuple[NDArray[np.int64], int]:
         """Add what records define; return the index of messages, and the size of whole records."""
         index, size = index_messages(self._entry, np.frombuffer(content, np.uint8), None)
         definitions = np.flatnonzero(index[:, 0] < 0)
@@ -156,7 +162,7 @@ class ChunkScanner(ABC):
                 "are not read"
             )
         for code, _, offset, length in index[definitions[:remaining]].tolist():
-            self.define(code, content[offset : offset + length])
+            self.define(code, bytes(content[offset : offset + length]))
         self._definition_count += min(len(definitions), remaining)
         return index[index[:, 0] >= 0], size
 

@@ -33,8 +33,7 @@ _CHUNK_HEADER = struct.Struct("<QQQII")  # times, size, checksum, length of the 
 _INDEX_HEADER = struct.Struct("<HI")
 _FOOTER_SIZE = 37  # bytes, with the magic number
 _BLOCK_SIZE = 1 << 22  # bytes; messages outside chunks are read in blocks
-_FREE_SUMMARY_SIZE = 1 << 24  # bytes; reading one takes 30 times as much memory
-_MIN_DATA_RATIO = 20  # size of a file relative to its summary; typical files have 1000 times
+_MAX_SUMMARY_SIZE = 50_000_000  # bytes; reading one takes 13 times as much memory
 _SPAN_SIZE = 1 << 20  # bytes; smaller chunks are joined
 
 
@@ -134,8 +133,11 @@ def _summary_damage(file: BinaryIO, size: int) -> str:
         return f"ends in the middle of its index, at byte {size:,}, but all messages can be read"
     start, _, checksum = struct.unpack_from("<QQI", footer, 9)
     start, stop = start or size - _FOOTER_SIZE, size - len(MAGIC) - 4
-    if stop - start > max(_FREE_SUMMARY_SIZE, size // _MIN_DATA_RATIO):
-        return f"has an index of {stop - start:,} bytes, which is too large for its data"
+    if stop - start > _MAX_SUMMARY_SIZE:
+        return (
+            f"has an index of {stop - start:,} bytes, more than the {_MAX_SUMMARY_SIZE:,} that are "
+            "read, but all messages can be read"
+        )
     if checksum and zlib.crc32(read_at(file, start, max(stop - start, 0))) != checksum:
         return "has a damaged index, whose checksum does not match"
     return ""
@@ -184,6 +186,7 @@ class _McapScanner(ck.ChunkScanner):
     def scan_records(self) -> _McapScanner:
         """Scan all records, and return this scanner."""
         self._schemas: dict[int, str] = {}
+        self._block, self._block_offset = b"", 0  # the last block of messages outside chunks
         summary = self._scan_headers()
         self.examine_chunks()
         self.define_channels(summary)  # channels that damaged chunks do not define
@@ -220,7 +223,8 @@ class _McapScanner(ck.ChunkScanner):
                     self.define(-opcode, record)
             elif opcode == _DATA_END:
                 self.damage = _summary_damage(self.file, self.end) or self.damage
-                return self.read_record(next_offset, self.end - next_offset)
+                is_readable = self.end - next_offset <= _MAX_SUMMARY_SIZE
+                return self.read(next_offset, self.end - next_offset) if is_readable else b""
             position = next_offset
         self.forget_last_counts()
         missing = f"has no index, but all of its {self.end:,} bytes can be read"
@@ -252,6 +256,7 @@ class _McapScanner(ck.ChunkScanner):
                     size,
                     sp.clip_log_time(start),
                     sp.clip_log_time(stop),
+                    counts={},
                     stored_size=length,
                 )
             )
@@ -260,13 +265,19 @@ class _McapScanner(ck.ChunkScanner):
         """Add the number of messages in a message index to the last chunk."""
         if len(header) == _INDEX_HEADER.size and self.chunks:
             channel, length = _INDEX_HEADER.unpack(header)
-            last = self.chunks[-1]
             if length >= 16:
-                self.chunks[-1] = last._replace(counts={**last.counts, channel: length // 16})
+                self.set_last_count(channel, length // 16)
 
     def _add_messages(self, offset: int, min_length: int) -> int:
-        """Add messages outside chunks; return the offset behind them."""
-        index, length = self.define_channels(self.read(offset, max(_BLOCK_SIZE, min_length)))
+        """Add messages outside chunks; return the offset behind them.
+
+        Messages and chunks may alternate, so that a block serves all messages within.
+        """
+        if offset + min_length > self._block_offset + len(self._block):
+            self._block = self.read(offset, max(_BLOCK_SIZE, min_length))
+            self._block_offset = offset
+        records = memoryview(self._block)[offset - self._block_offset :]
+        index, length = self.define_channels(records)
         self.chunks.append(ck.count_messages(Chunk((offset, length, length), length), index))
         return offset + length
 

@@ -107,7 +107,7 @@ class _BagScanner(ck.ChunkScanner):
         """Add a chunk, whose content is at an offset."""
         kind = fields.get("compression", b"none").decode("ascii", "replace")
         size = _field_number(fields, "size")
-        self.chunks.append(Chunk((start, length, kind, size), size, stored_size=length))
+        self.chunks.append(Chunk((start, length, kind, size), size, counts={}, stored_size=length))
 
     def _add_index(self, fields: dict[str, bytes], start: int, length: int) -> None:
         """Add number and times of the messages of a connection to the last chunk."""
@@ -115,9 +115,9 @@ class _BagScanner(ck.ChunkScanner):
         if not self.chunks or not len(entries):
             return
         times = entries[:, 0].astype(np.int64) * _NANOSECONDS + entries[:, 1]
+        self.set_last_count(_field_number(fields, "conn"), len(entries))
         last = self.chunks[-1]
         self.chunks[-1] = last._replace(
-            counts={**last.counts, _field_number(fields, "conn"): len(entries)},
             start=min(last.start, sp.clip_log_time(int(times.min()))),
             stop=max(last.stop, sp.clip_log_time(int(times.max()))),
         )
