@@ -189,6 +189,46 @@ def _unknown_records_mcap(path: Path) -> None:
     path.write_bytes(_beginning() + mcap_record(99, b"") * (100 * MEGABYTE // 9))
 
 
+def _alternating_mcap(path: Path) -> None:
+    """Write 100,000 messages outside chunks, each before an empty chunk."""
+    chunk = _chunk(0, "", b"")
+    path.write_bytes(_beginning() + b"".join(_message(k) + chunk for k in range(100_000)) + _END)
+
+
+def _message_indexes_mcap(path: Path) -> None:
+    """Write message indexes of 65,536 channels behind one chunk, 300,000 in total."""
+    content = _message(11)
+    indexes = b"".join(
+        mcap_record(7, struct.pack("<HI", k % 65_536, 16) + bytes(10)) for k in range(300_000)
+    )
+    path.write_bytes(_beginning() + _chunk(len(content), "", content) + indexes + _END)
+
+
+def _big_summary_mcap(path: Path) -> None:
+    """Write a sparse record of 3 GB, and a summary that lists a chunk in 145 MB."""
+    content, beginning = _message(0), _beginning()
+    chunk = _chunk(len(content), "", content, START, START)
+    index_offset = len(beginning) + len(chunk)
+    message_index = mcap_record(7, struct.pack("<HIQQ", 1, 16, START, 0))
+    chunk_index = mcap_record(
+        8,
+        struct.pack("<QQQQ", START, START, len(beginning), len(chunk))
+        + struct.pack("<IHQQ", 10, 1, index_offset, len(message_index))
+        + _text("")
+        + struct.pack("<QQ", len(content), len(content)),
+    )
+    count = 145_000_000 // len(chunk_index)
+    statistics = mcap_record(
+        11, struct.pack("<QHIIIIQQ", count, 1, 1, 0, 0, count, START, START) + bytes(4)
+    )
+    with path.open("wb") as file:
+        file.write(beginning + chunk + message_index + struct.pack("<BQ", 200, 3 << 30))
+        file.seek(3 << 30, os.SEEK_CUR)
+        file.write(_END)
+        footer = mcap_record(2, struct.pack("<QQI", file.tell(), 0, 0))
+        file.write(_schema() + _channel() + count * chunk_index + statistics + footer + MCAP_MAGIC)
+
+
 # --- bags of ROS 1
 
 
@@ -268,6 +308,15 @@ def _connections_bag(path: Path) -> None:
     )
 
 
+def _index_records_bag(path: Path) -> None:
+    """Write index records of 300,000 connections behind an empty chunk."""
+    one, entry = struct.pack("<I", 1), struct.pack("<III", 1, 1, 0)
+    indexes = (
+        bag_record(4, entry, ver=one, conn=struct.pack("<I", k), count=one) for k in range(300_000)
+    )
+    path.write_bytes(_bag_beginning() + _bag_chunk(0, b"none", b"") + b"".join(indexes))
+
+
 # --- sqlite3
 
 _TOPICS_TABLE = "CREATE TABLE topics(id INTEGER PRIMARY KEY, name TEXT, type TEXT, "
@@ -316,6 +365,20 @@ def _compressed_database(path: Path) -> None:
     blocks = itertools.chain([plain.read_bytes()], _repeat_block(bytes(MEGABYTE), 8000))
     path.write_bytes(_zstd(blocks))
     plain.unlink()
+
+
+def _sparse_ids(data: str) -> str:
+    """Return a statement that inserts 100,000 messages, whose ids are 100,000 apart."""
+    return (
+        "WITH RECURSIVE n(k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM n LIMIT 100000) "
+        f"INSERT INTO messages SELECT 100000 * k, 1, {START} + 1000000 * k, {data} FROM n"
+    )
+
+
+def _partial_page_database(path: Path) -> None:
+    """Write a database, and a sparse end of 20 GB that is no whole number of pages."""
+    _database()(path)
+    os.truncate(path, (20 << 30) + 1)
 
 
 # --- tables
@@ -449,12 +512,16 @@ BOMBS: dict[str, Callable[[Path], None]] = {
     "sparse_summary.mcap": _sparse_mcap(_DATA_END),
     "channels.mcap": _channels_mcap,
     "index.mcap": _index_mcap,
+    "alternating.mcap": _alternating_mcap,
+    "message_indexes.mcap": _message_indexes_mcap,
+    "big_summary.mcap": _big_summary_mcap,
     "unknown_records.mcap": _unknown_records_mcap,
     "zeros.bag": _zeros_after_bag,
     "unknown_records.bag": _unknown_records_bag,
     "lz4.bag": _chunks_bag(b"lz4", lz4.frame.compress),
     "bz2.bag": _chunks_bag(b"bz2", bz2.compress),
     "header.bag": _header_bag,
+    "index_records.bag": _index_records_bag,
     "connections.bag": _connections_bag,
     "topics.db3": _database(topic_count=300_000),
     "compressed_messages.db3": _database(
@@ -476,6 +543,17 @@ BOMBS: dict[str, Callable[[Path], None]] = {
         "data BLOB AS (zeroblob(900000000)) VIRTUAL)",
         f"INSERT INTO messages VALUES (1, 1, {START}), (2, 1, {START})",
     ),
+    "sparse_ids.db3": _database(_sparse_ids(f"x'{SMALL.hex()}'")),
+    "no_key_sparse_ids.db3": _database(
+        "DROP TABLE messages",
+        _MESSAGES_TABLE.replace(" PRIMARY KEY", ""),
+        _sparse_ids(f"x'{SMALL.hex()}'"),
+    ),
+    "no_row_numbers.db3": _database(
+        "DROP TABLE messages",
+        f"{_MESSAGES_TABLE.replace(' PRIMARY KEY', '')[:-1]}, _rowid_ INTEGER)",
+    ),
+    "partial_page.db3": _partial_page_database,
     "zeros.db3.zstd": _compressed_database,
     "zeros.csv": _zeros_csv,
     "zeros_after.csv": _zeros_after_csv,
