@@ -49,19 +49,19 @@ class Chunk(NamedTuple):
         Offset [bytes] or first row, and what else locates the chunk in the file.
     size : int
         Size of the content [bytes, uncompressed].
+    counts : dict of int to int
+        Numbers of messages by channel; 0 if only their presence is known, empty if nothing is.
     start, stop : int
         Log times of the first and last message [ns]; ``stop`` < ``start`` if there is none.
-    counts : mapping of int to int
-        Numbers of messages by channel; 0 if only their presence is known, empty if nothing is.
     stored_size : int
         Size in the file [bytes].
     """
 
     place: tuple[Any, ...]
     size: int
+    counts: dict[int, int]
     start: int = 1 << 62
     stop: int = -1
-    counts: dict[int, int] = {}
     stored_size: int = 0
 
     def is_known(self, channels: Mapping[int, Any]) -> bool:

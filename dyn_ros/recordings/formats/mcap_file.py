@@ -77,9 +77,9 @@ def _source_from_summary(file: BinaryIO, size: int, limits: Limits) -> Source | 
         Chunk(
             (index.chunk_start_offset, index.chunk_length, index.uncompressed_size),
             index.uncompressed_size,
+            dict.fromkeys(index.message_index_offsets, 0),
             sp.clip_log_time(index.message_start_time),
             sp.clip_log_time(index.message_end_time),
-            dict.fromkeys(index.message_index_offsets, 0),
             index.chunk_length,
         )
         for index in indexes
@@ -254,9 +254,9 @@ class _McapScanner(ck.ChunkScanner):
                 Chunk(
                     (offset, length, size),
                     size,
+                    {},
                     sp.clip_log_time(start),
                     sp.clip_log_time(stop),
-                    counts={},
                     stored_size=length,
                 )
             )
@@ -278,7 +278,7 @@ class _McapScanner(ck.ChunkScanner):
             self._block_offset = offset
         records = memoryview(self._block)[offset - self._block_offset :]
         index, length = self.define_channels(records)
-        self.chunks.append(ck.count_messages(Chunk((offset, length, length), length), index))
+        self.chunks.append(ck.count_messages(Chunk((offset, length, length), length, {}), index))
         return offset + length
 
 

@@ -107,7 +107,7 @@ class _BagScanner(ck.ChunkScanner):
         """Add a chunk, whose content is at an offset."""
         kind = fields.get("compression", b"none").decode("ascii", "replace")
         size = _field_number(fields, "size")
-        self.chunks.append(Chunk((start, length, kind, size), size, counts={}, stored_size=length))
+        self.chunks.append(Chunk((start, length, kind, size), size, {}, stored_size=length))
 
     def _add_index(self, fields: dict[str, bytes], start: int, length: int) -> None:
         """Add number and times of the messages of a connection to the last chunk."""

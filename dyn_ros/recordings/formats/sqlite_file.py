@@ -188,9 +188,9 @@ def _scan_messages(
                 content_size
                 if content_size > limits.chunk_size
                 else min(mean_size * message_count, limits.chunk_size),
+                counts,
                 sp.clip_log_time(min(row[2] for row in statistics)),
                 sp.clip_log_time(max(row[3] for row in statistics)),
-                counts,
             )
             last_count += message_count
             last_size += content_size
