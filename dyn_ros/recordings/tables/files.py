@@ -262,6 +262,10 @@ class CsvFile:
                 f"{_MAX_BLOCK_SIZE:,} bytes, which begin with {self._first_line[:20]!r}"
             )
         self.names = self._read_names()
+        if not self.names:
+            raise ValueError(
+                f"{str(path)!r}: expected the names of columns in the first line, which is blank"
+            )
         _require_few_columns(path, len(self.names))
         self._has_names = not _are_numbers(self.names)
         self._joint_text = ""  # joints of a message, which each line contains

@@ -852,6 +852,10 @@ def test_damaged_tables(tmp_path):
         "skipped 1 lines that do not contain numbers only, the first: '10000000000000000000' in "
         "the column 'time'"
     ]
+    for text in ("\n", "\n,position.a\n1,2\n", "\r\n1,2\n"):
+        path.write_text(text)
+        with pytest.raises(ValueError, match="in the first line, which is blank"):
+            files.open_source(path)
     path.write_text("time,position.a,position.a\n")
     with pytest.raises(ValueError, match=r"several columns of the name 'position\.a'"):
         files.open_source(path)
