@@ -232,8 +232,8 @@ def test_a_missing_package_is_named_with_a_remedy(monkeypatch, argument, value, 
         return
     with pytest.raises(
         LaunchError,
-        match=r"the ROS package no_such_package is not installed; .*: "
-        r"sudo apt install ros-jazzy-no-such-package$",
+        match=r"the ROS package no_such_package is not installed; on Debian or Ubuntu, run "
+        r"`sudo apt install ros-jazzy-no-such-package`$",
     ):
         missing.execute(context)
 
