@@ -15,6 +15,7 @@ def generate_launch_description() -> LaunchDescription:
         [
             require_file("robot_description_file"),
             require_file("drives"),
+            require_file("params_file"),
             launch_description("dyn_ros_node", "dyn_ros.yaml"),
         ]
     )

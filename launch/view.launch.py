@@ -15,6 +15,8 @@ def generate_launch_description() -> LaunchDescription:
         [
             require_file("robot_description_file"),
             require_file("drives"),
+            require_file("params_file"),
+            require_file("rviz_config"),
             require_package("rviz2"),
             require_package("robot_state_publisher", argument="robot_description_file"),
             require_package("joint_state_publisher_gui", argument="gui"),

@@ -15,6 +15,7 @@ def generate_launch_description() -> LaunchDescription:
         [
             require_file("robot_description_file"),
             require_file("drives"),
+            require_file("params_file"),
             require_module("viser", "pip install viser pycollada"),
             viewer_description(),
         ]

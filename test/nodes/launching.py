@@ -31,11 +31,12 @@ def nodes_of(file, arguments):
     launch.LaunchConfiguration = lambda name, default="": SimpleNamespace(
         perform=lambda context: values.get(name, default)
     )
-    launch.FindPackageShare = lambda package: str(ROOT)
-    launch.PathJoinSubstitution = "/".join
     launch.ParameterFile = lambda path, allow_substs: path
     launch.Node = lambda **node: nodes.append(node)
-    with mock.patch.dict(sys.modules, dict.fromkeys(MODULES, launch)):
+    with (
+        mock.patch.dict(sys.modules, dict.fromkeys(MODULES, launch)),
+        mock.patch("ament_index_python.packages.get_package_share_directory", lambda _: str(ROOT)),
+    ):
         sys.modules.pop("dyn_ros.nodes.base.launch_file", None)
         runpy.run_path(str(ROOT / "launch" / file))["generate_launch_description"]()
         assert set(arguments) <= set(values), f"{file} has the arguments {', '.join(values)}"

@@ -7,21 +7,27 @@ from __future__ import annotations
 import importlib.util
 import os
 import shlex
+import tempfile
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
-from ament_index_python.packages import PackageNotFoundError, get_package_prefix
+from ament_index_python.packages import (
+    PackageNotFoundError,
+    get_package_prefix,
+    get_package_share_directory,
+)
 from launch.actions import DeclareLaunchArgument, OpaqueFunction, Shutdown
 from launch.logging import get_logger
-from launch.substitutions import Command, LaunchConfiguration, PathJoinSubstitution
+from launch.substitutions import Command, LaunchConfiguration
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterFile, ParameterValue
-from launch_ros.substitutions import FindPackageShare
 
 from launch import LaunchContext, LaunchDescription
 
 from ...engine.kernel.names import join_names, similar_names
 from ...engine.model.urdf import read_description_file
+from .rviz_config import choose_fixed_frame, node_parameters, write_fitted_config
 
 Argument: TypeAlias = "tuple[str, Any, str]"
 """Name, default and description of a launch argument."""
@@ -30,6 +36,7 @@ NODES_ARGUMENT: Argument = (
     "true",
     "Start the nodes of this package. false: they are already running.",
 )
+RVIZ_CONFIG = "dyn_ros.rviz"
 _BOOLEANS = {
     "true": True,
     "1": True,
@@ -57,8 +64,18 @@ def launch_description(executable: str, config: str, name: str | None = None) ->
 def view_description() -> LaunchDescription:
     """Return a description that starts RViz, the frame publishers and all nodes."""
     arguments = (
-        ("rviz_config", _config_path("dyn_ros.rviz"), "Configuration file of RViz."),
-        ("fixed_frame", "", "Fixed frame of RViz. Empty: as in rviz_config."),
+        (
+            "rviz_config",
+            _config_path(RVIZ_CONFIG),
+            "Configuration file of RViz. The default one gets a camera that sees the whole robot "
+            "in robot_description_file.",
+        ),
+        (
+            "fixed_frame",
+            "",
+            "Fixed frame of RViz. Empty: the root link in robot_description_file, odom if "
+            "params_file says that it moves, or without a file as in rviz_config.",
+        ),
         ("gui", "false", "Start joint_state_publisher_gui, with sliders that move the robot."),
     )
     return _make_description(
@@ -117,9 +134,9 @@ def _warn_of_unknown_arguments(context: LaunchContext, *declared_arguments: str)
             )
 
 
-def _config_path(file: str) -> PathJoinSubstitution:
+def _config_path(file: str) -> str:
     """Return the path of an installed file in the folder config."""
-    return PathJoinSubstitution([FindPackageShare("dyn_ros"), "config", file])
+    return os.path.join(get_package_share_directory("dyn_ros"), "config", file)
 
 
 def _node_arguments(config: str, name: str | None) -> Sequence[Argument]:
@@ -161,6 +178,11 @@ def _argument_text(context: Any, argument: str) -> str:
     return LaunchConfiguration(argument, default="").perform(context)
 
 
+def _argument_path(context: Any, argument: str) -> str:
+    """Return the path that a launch argument names; ``~`` is the home folder."""
+    return os.path.expanduser(_argument_text(context, argument))
+
+
 def _argument_flag(context: Any, argument: str) -> bool:
     """Return the boolean value of a launch argument; raise a `LaunchError` for other texts."""
     value = _argument_text(context, argument)
@@ -175,12 +197,12 @@ def _node_actions(context: Any, executable: str, name: str | None) -> list[Any]:
         "use_sim_time": _argument_flag(context, "use_sim_time"),
         "autostart": _argument_flag(context, "autostart"),
     }
-    path = _argument_text(context, "robot_description_file")
+    path = _argument_path(context, "robot_description_file")
     if path.endswith(".xacro"):
-        parameters["robot_description"] = _robot_description(path)
+        parameters["robot_description"] = ParameterValue(_read_description(context), value_type=str)
     elif path:
         parameters["robot_description_file"] = path
-    if drives := _argument_text(context, "drives"):
+    if drives := _argument_path(context, "drives"):
         parameters["drives"] = drives
     if executable == "viewer_node":
         parameters.update(
@@ -194,7 +216,7 @@ def _node_actions(context: Any, executable: str, name: str | None) -> list[Any]:
             name=_argument_text(context, "name") if name else None,
             namespace=_argument_text(context, "namespace"),
             parameters=[
-                ParameterFile(_argument_text(context, "params_file"), allow_substs=True),
+                ParameterFile(_argument_path(context, "params_file"), allow_substs=True),
                 parameters,
             ],
             # a robot's driver publishes a description too, which would replace the file
@@ -207,11 +229,15 @@ def _node_actions(context: Any, executable: str, name: str | None) -> list[Any]:
     ]
 
 
-def _robot_description(path: str) -> ParameterValue:
-    """Return the URDF in a file, or the output of xacro, as the value of a parameter."""
+def _read_description(context: Any) -> str:
+    """Return the URDF in `robot_description_file`, which xacro expands if it ends in .xacro."""
+    path = _argument_path(context, "robot_description_file")
     if path.endswith(".xacro"):
-        return ParameterValue(Command(["xacro ", shlex.quote(path)]), value_type=str)
-    return ParameterValue(read_description_file(path), value_type=str)
+        return str(Command(["xacro ", shlex.quote(path)]).perform(context))
+    try:
+        return read_description_file(path)
+    except (OSError, ValueError) as error:
+        raise LaunchError(f"robot_description_file: '{path}': {error}") from None
 
 
 def _viewer_actions(context: Any) -> list[Any]:
@@ -237,20 +263,38 @@ def _view_actions(context: Any) -> list[Any]:
             on_exit=on_exit,
         )
 
-    path, fixed_frame = (
-        _argument_text(context, name) for name in ("robot_description_file", "fixed_frame")
-    )
-    nodes = []
-    if path:
-        nodes.append(make_node("robot_state_publisher", robot_description=_robot_description(path)))
+    nodes, arguments = [], ["-d", _argument_path(context, "rviz_config")]
+    fixed_frame = _argument_text(context, "fixed_frame")
+    if path := _argument_path(context, "robot_description_file"):
+        description = _read_description(context)
+        text = ParameterValue(description, value_type=str)
+        nodes.append(make_node("robot_state_publisher", robot_description=text))
+        try:
+            fitted_config, root_frame = _fit_rviz(context, description)
+        except ValueError as error:
+            raise LaunchError(f"robot_description_file: '{path}': {error}") from None
+        fixed_frame = fixed_frame or root_frame
+        if arguments[1] == _config_path(RVIZ_CONFIG):
+            arguments[1] = fitted_config
     if _argument_flag(context, "gui"):
         nodes.append(make_node("joint_state_publisher_gui"))
     if _argument_flag(context, "nodes"):
         nodes += _node_actions(context, "dyn_ros_node", None)
-    arguments = ["-d", _argument_text(context, "rviz_config")]
     if fixed_frame:
         arguments += ["-f", fixed_frame]
     return [*nodes, make_node("rviz2", arguments, on_exit=Shutdown())]
+
+
+def _fit_rviz(context: Any, description: str) -> tuple[str, str]:
+    """Return the path of a configuration of RViz for a robot, and the fixed frame.
+
+    Raises a ValueError if the description is invalid.
+    """
+    parameters = node_parameters(_argument_path(context, "params_file"))
+    frame = choose_fixed_frame(description, parameters)
+    path = Path(tempfile.mkdtemp(prefix="dyn_ros_"), RVIZ_CONFIG)
+    write_fitted_config(_config_path(RVIZ_CONFIG), path, description)
+    return str(path), frame
 
 
 class LaunchError(RuntimeError):
@@ -261,7 +305,7 @@ def require_file(argument: str) -> OpaqueFunction:
     """Return an action that raises a `LaunchError` if a file named by an argument is missing."""
 
     def raise_if_missing(context: LaunchContext) -> None:
-        path = _argument_text(context, argument)
+        path = _argument_path(context, argument)
         if path and not os.path.exists(path):
             raise LaunchError(
                 f"{argument}: there is no file '{path}' (current folder: "

@@ -1,0 +1,84 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Fixed frame and camera of RViz for a robot; independent of ROS."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+import dyn_ros
+
+from ...engine.kernel.types import Array
+from ...files.yaml_text import read_yaml
+from ...viewer.scene.camera import fit_camera
+
+ODOMETRY_FRAME = "odom"  # REP 105
+LINK_SIZE = 0.1  # relative to the robot: space around the frames of links in the picture
+MIN_LINK_SIZE = 0.1  # m; of a robot whose frames coincide
+WINDOW_ASPECT = 1.2  # width / height of the 3D view in a window of config/dyn_ros.rviz
+
+
+def choose_fixed_frame(description: str, parameters: Mapping[str, Any]) -> str:
+    """Return the frame in which nodes publish markers of a robot.
+
+    It is the root link; for a moving base the frame of the odometry. `parameters` of the nodes may
+    specify others. Raises a UrdfError if the description is invalid.
+    """
+    if parameters.get("root_joint", "fixed") != "fixed":
+        return str(parameters.get("world_frame") or ODOMETRY_FRAME)
+    root = dyn_ros.Model.from_urdf(description).frame_names[0]
+    return str(parameters.get("frame_id") or root)
+
+
+def write_fitted_config(config: str | Path, output: Path, description: str) -> None:
+    """Write a configuration of RViz with a camera that sees the whole robot.
+
+    The robot is in its neutral configuration, with its root at the origin of the fixed frame.
+    """
+    settings = read_yaml(config)
+    settings["Visualization Manager"]["Views"]["Current"] |= _orbit_view(description)
+    output.write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
+
+
+def _orbit_view(description: str) -> dict[str, Any]:
+    """Return the settings of RViz's orbit view that fit a camera to a robot."""
+    model = dyn_ros.Model.from_urdf(description)
+    points = dyn_ros.frame_placements(model, dyn_ros.Data(model), model.neutral())[:, :3, 3]
+    size = float(np.ptp(points, axis=0).max())
+    margin = max(LINK_SIZE * size, MIN_LINK_SIZE)
+    position, target = fit_camera(np.concatenate([points - margin, points + margin]), WINDOW_ASPECT)
+    return {"Focal Point": dict(zip("XYZ", target.tolist())), **_spherical(position - target)}
+
+
+def _spherical(vector: Array) -> dict[str, float]:
+    """Return the offset of a camera from its target as RViz's orbit view has it."""
+    distance = float(np.linalg.norm(vector))
+    return {
+        "Distance": distance,
+        "Pitch": math.asin(vector[2] / distance),
+        "Yaw": math.atan2(vector[1], vector[0]),
+    }
+
+
+def node_parameters(path: str | Path) -> dict[str, Any]:
+    """Return the parameters of all nodes in a file of ROS parameters, without their sections.
+
+    A parameter that sections set differently has the value of the last section.
+    """
+    parameters: dict[str, Any] = {}
+
+    def add(section: Any) -> None:
+        for name, value in section.items() if isinstance(section, Mapping) else ():
+            if name == "ros__parameters" and isinstance(value, Mapping):
+                parameters.update(value)
+            else:
+                add(value)
+
+    add(read_yaml(path))
+    return parameters
