@@ -394,7 +394,10 @@ def arguments_of(file):
         "launch.events",
         "launch.utilities",
     )
-    with mock.patch.dict(sys.modules, dict.fromkeys(modules, launch)):
+    with (
+        mock.patch.dict(sys.modules, dict.fromkeys(modules, launch)),
+        mock.patch("ament_index_python.packages.get_package_share_directory", lambda _: str(ROOT)),
+    ):
         sys.modules.pop("dyn_ros.nodes.base.launch_file", None)
         runpy.run_path(str(file))["generate_launch_description"]()
     assert names
