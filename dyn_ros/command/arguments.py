@@ -364,6 +364,7 @@ def _expand_xacro(options: argparse.Namespace) -> str:
             _process_xacro,
             options,
             xacro,
+            source,
             dict(arguments),
             memory=_XACRO_MEMORY,
             processor_time=_XACRO_TIME,
@@ -372,9 +373,10 @@ def _expand_xacro(options: argparse.Namespace) -> str:
         raise UsageError(f"{robot_name(options)}: xacro: {error}; simplify the file") from None
 
 
-def _process_xacro(options: argparse.Namespace, xacro: Any, arguments: Mapping[str, str]) -> str:
-    """Return the text of the robot's xacro file with its macros expanded."""
-    source = _COMMENT.sub("", options.source)
+def _process_xacro(
+    options: argparse.Namespace, xacro: Any, source: str, arguments: Mapping[str, str]
+) -> str:
+    """Return the text of the robot's xacro file, expanded; ``source`` lacks its comments."""
     try:
         document = xacro.parse(options.source)
         xacro.process_doc(document, mappings=dict(arguments))

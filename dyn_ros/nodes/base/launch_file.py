@@ -27,7 +27,6 @@ from launch import LaunchContext, LaunchDescription
 
 from ...engine.kernel.names import join_names, similar_names
 from ...engine.model.urdf import read_description_file
-from .rviz_config import choose_fixed_frame, node_parameters, write_fitted_config
 
 Argument: TypeAlias = "tuple[str, Any, str]"
 """Name, default and description of a launch argument."""
@@ -290,10 +289,14 @@ def _fit_rviz(context: Any, description: str) -> tuple[str, str]:
 
     Raises a ValueError if the description is invalid.
     """
+    from ... import Model  # takes a second, and is only used here
+    from .rviz_config import choose_fixed_frame, node_parameters, write_fitted_config
+
+    robot = Model.from_urdf(description)
     parameters = node_parameters(_argument_path(context, "params_file"))
-    frame = choose_fixed_frame(description, parameters)
+    frame = choose_fixed_frame(robot, parameters)
     path = Path(tempfile.mkdtemp(prefix="dyn_ros_"), RVIZ_CONFIG)
-    write_fitted_config(_config_path(RVIZ_CONFIG), path, description)
+    write_fitted_config(_config_path(RVIZ_CONFIG), path, robot)
     return str(path), frame
 
 

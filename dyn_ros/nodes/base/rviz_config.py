@@ -24,32 +24,30 @@ MIN_LINK_SIZE = 0.1  # m; of a robot whose frames coincide
 WINDOW_ASPECT = 1.2  # width / height of the 3D view in a window of config/dyn_ros.rviz
 
 
-def choose_fixed_frame(description: str, parameters: Mapping[str, Any]) -> str:
-    """Return the frame in which nodes publish markers of a robot.
+def choose_fixed_frame(robot: dyn_ros.Model, parameters: Mapping[str, Any]) -> str:
+    """Return the frame in which nodes publish markers of a robot, whose model has a fixed base.
 
     It is the root link; for a moving base the frame of the odometry. `parameters` of the nodes may
-    specify others. Raises a UrdfError if the description is invalid.
+    specify others.
     """
     if parameters.get("root_joint", "fixed") != "fixed":
         return str(parameters.get("world_frame") or ODOMETRY_FRAME)
-    root = dyn_ros.Model.from_urdf(description).frame_names[0]
-    return str(parameters.get("frame_id") or root)
+    return str(parameters.get("frame_id") or robot.frame_names[0])
 
 
-def write_fitted_config(config: str | Path, output: Path, description: str) -> None:
+def write_fitted_config(config: str | Path, output: Path, robot: dyn_ros.Model) -> None:
     """Write a configuration of RViz with a camera that sees the whole robot.
 
     The robot is in its neutral configuration, with its root at the origin of the fixed frame.
     """
     settings = read_yaml(config)
-    settings["Visualization Manager"]["Views"]["Current"] |= _orbit_view(description)
+    settings["Visualization Manager"]["Views"]["Current"] |= _orbit_view(robot)
     output.write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
 
 
-def _orbit_view(description: str) -> dict[str, Any]:
+def _orbit_view(robot: dyn_ros.Model) -> dict[str, Any]:
     """Return the settings of RViz's orbit view that fit a camera to a robot."""
-    model = dyn_ros.Model.from_urdf(description)
-    points = dyn_ros.frame_placements(model, dyn_ros.Data(model), model.neutral())[:, :3, 3]
+    points = dyn_ros.frame_placements(robot, dyn_ros.Data(robot), robot.neutral())[:, :3, 3]
     size = float(np.ptp(points, axis=0).max())
     margin = max(LINK_SIZE * size, MIN_LINK_SIZE)
     position, target = fit_camera(np.concatenate([points - margin, points + margin]), WINDOW_ASPECT)

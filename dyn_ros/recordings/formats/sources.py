@@ -25,7 +25,7 @@ from .spans import DECODABLE, STRING_TYPE, Format, Source, Span, Topic, merge_to
 
 _METADATA = "metadata.yaml"
 _MAX_METADATA_SIZE = 16_000_000  # bytes; with 10,000 files, metadata have 4 MB
-_MAX_FILES = 100_000  # of a rosbag2
+_MAX_LISTED_FILES = 100_000
 _FILE_LIST = re.compile(
     r"^[ \t]*relative_file_paths:[ \t]*\r?\n((?:[ \t]*-[ \t].*\n?)+)", re.MULTILINE
 )
@@ -203,7 +203,7 @@ def _list_files(path: Path) -> tuple[list[str], list[str]]:
     file_list = _FILE_LIST.search(text)
     missing_names: list[str] = []
     lines = file_list[1].splitlines() if file_list else []
-    for line in lines[:_MAX_FILES]:
+    for line in lines[:_MAX_LISTED_FILES]:
         name = line.strip()[1:].strip().strip("'\"")
         existing = [file for file in (name, Path(name).name) if os.path.isfile(path / file)]
         if not existing:
@@ -215,8 +215,10 @@ def _list_files(path: Path) -> tuple[list[str], list[str]]:
         damage.append(f"{shorten(missing_names[0])} is missing, which its {_METADATA} lists")
     if len(missing_names) > 1:
         damage.append(f"so are {len(missing_names) - 1} others")
-    if len(lines) > _MAX_FILES:
-        damage.append(f"its {_METADATA} lists more than {_MAX_FILES:,} files; others are not read")
+    if len(lines) > _MAX_LISTED_FILES:
+        damage.append(
+            f"its {_METADATA} lists more than {_MAX_LISTED_FILES:,} files; others are not read"
+        )
     if not names:
         names = sorted(
             entry.name

@@ -21,7 +21,7 @@ _MAGIC = b"PAR1"
 _TRAILER_SIZE = 8  # bytes: size of the footer and magic
 _MAX_FOOTER_SIZE = 16_000_000  # bytes; 1000 row groups of 100 columns have 12.5 MB, read in 5 s
 _HEADER_SIZES = (1 << 9, 1 << 16, 1 << 22)  # bytes that are read of a page's header, tried in turn
-_MAX_DEPTH = 16  # of structs and lists; a footer has 6
+_MAX_NESTING = 16  # structs and lists inside each other; footers have 6
 
 Struct = dict[int, Any]
 """Values of a struct of Thrift by the numbers of their fields."""
@@ -213,8 +213,8 @@ class _CompactReader:
         if kind == 7:
             return struct.unpack("<d", self._bytes(8))[0]
         self._depth += 1
-        if self._depth > _MAX_DEPTH:
-            raise ValueError(f"structs are nested deeper than {_MAX_DEPTH}")
+        if self._depth > _MAX_NESTING:
+            raise ValueError(f"structs are nested deeper than {_MAX_NESTING}")
         value = self._collection(kind)
         self._depth -= 1
         return value

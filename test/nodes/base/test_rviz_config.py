@@ -34,7 +34,8 @@ ARM7 = (ROBOTS / "arm7.urdf").read_text()
     ],
 )
 def test_the_fixed_frame_is_the_frame_of_the_markers(parameters, frame):
-    assert choose_fixed_frame(ARM7.replace("base_link", "panda_link0"), parameters) == frame
+    robot = dyn_ros.Model.from_urdf(ARM7.replace("base_link", "panda_link0"))
+    assert choose_fixed_frame(robot, parameters) == frame
 
 
 def test_the_parameters_of_the_package():
@@ -54,13 +55,13 @@ def scaled(description, scale):
 @pytest.mark.parametrize("scale", [0.2, 1.0, 5.0])
 def test_the_camera_sees_all_links(tmp_path, scale):
     output = tmp_path / "dyn_ros.rviz"
-    write_fitted_config(CONFIG / "dyn_ros.rviz", output, scaled(ARM7, scale))
+    model = dyn_ros.Model.from_urdf(scaled(ARM7, scale))
+    write_fitted_config(CONFIG / "dyn_ros.rviz", output, model)
     view = yaml.safe_load(output.read_text())["Visualization Manager"]["Views"]["Current"]
     target = np.array([view["Focal Point"][axis] for axis in "XYZ"])
     pitch, yaw = view["Pitch"], view["Yaw"]
     direction = np.array([np.cos(pitch) * np.cos(yaw), np.cos(pitch) * np.sin(yaw), np.sin(pitch)])
     camera = target + view["Distance"] * direction
-    model = dyn_ros.Model.from_urdf(scaled(ARM7, scale))
     points = dyn_ros.frame_placements(model, dyn_ros.Data(model), model.neutral())[:, :3, 3]
     offsets = points - camera
     depth = -offsets @ direction
