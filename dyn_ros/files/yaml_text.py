@@ -67,6 +67,25 @@ def load_yaml(text: str) -> Any:
             loader.dispose()
 
 
+def flatten_ros_parameters(content: Any) -> dict[str, Any]:
+    """Return the parameters of all nodes in a file of ROS parameters, by their names with dots.
+
+    A parameter that sections set differently has the value of the last section.
+    """
+    parameters: dict[str, Any] = {}
+
+    def add_parameters(prefix: str, value: Any) -> None:
+        """Add the parameters below a prefix, which ends with a dot."""
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                add_parameters("" if key == "ros__parameters" else f"{prefix}{key}.", inner)
+        else:
+            parameters[prefix[:-1]] = value
+
+    add_parameters("", content)
+    return parameters
+
+
 @functools.cache
 def _loader_type() -> Any:
     """Return the class of the parser, with floats of YAML 1.2; libyaml's if there is one."""

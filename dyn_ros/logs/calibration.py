@@ -18,7 +18,7 @@ from ..engine.kernel.names import short_repr
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model
 from ..files.writing import write_whole_text
-from ..files.yaml_text import read_yaml
+from ..files.yaml_text import flatten_ros_parameters, read_yaml
 from ..observer.contact_intervals import ContactInterval, find_contact_intervals
 from ..observer.thresholds import (
     MIN_DURATION,
@@ -317,7 +317,7 @@ def load_settings(path: str | PathLike[str]) -> dict[str, Any]:
         "`dyn_ros calibrate` writes them"
     )
     try:
-        values = _flatten_parameters(read_yaml(path))
+        values = flatten_ros_parameters(read_yaml(path))
     except ValueError as error:
         raise ValueError(f"{expected}; {error}") from None
     arguments = QuantitySettings.arguments_in(values)
@@ -338,19 +338,3 @@ def _joint_names(path: str | PathLike[str], joints: Any) -> tuple[str, ...]:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ValueError(f"{path}: joints: expected a list of names, got {short_repr(joints)}")
     return tuple(names)
-
-
-def _flatten_parameters(content: Any) -> dict[str, Any]:
-    """Return the parameters of all nodes in a file, by their names with dots."""
-    parameters: dict[str, Any] = {}
-
-    def add_parameters(prefix: str, value: Any) -> None:
-        """Add the parameters below a prefix, which ends with a dot."""
-        if isinstance(value, dict):
-            for key, inner in value.items():
-                add_parameters("" if key == "ros__parameters" else f"{prefix}{key}.", inner)
-        else:
-            parameters[prefix[:-1]] = value
-
-    add_parameters("", content)
-    return parameters

@@ -290,10 +290,11 @@ def _fit_rviz(context: Any, description: str) -> tuple[str, str]:
     Raises a ValueError if the description is invalid.
     """
     from ... import Model  # takes a second, and is only used here
-    from .rviz_config import choose_fixed_frame, node_parameters, write_fitted_config
+    from ...files.yaml_text import flatten_ros_parameters, read_yaml
+    from .rviz_config import choose_fixed_frame, write_fitted_config
 
     robot = Model.from_urdf(description)
-    parameters = node_parameters(_argument_path(context, "params_file"))
+    parameters = flatten_ros_parameters(read_yaml(_argument_path(context, "params_file")))
     frame = choose_fixed_frame(robot, parameters)
     path = Path(tempfile.mkdtemp(prefix="dyn_ros_"), RVIZ_CONFIG)
     write_fitted_config(_config_path(RVIZ_CONFIG), path, robot)

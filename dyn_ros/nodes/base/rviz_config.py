@@ -62,21 +62,3 @@ def _spherical(vector: Array) -> dict[str, float]:
         "Pitch": math.asin(vector[2] / distance),
         "Yaw": math.atan2(vector[1], vector[0]),
     }
-
-
-def node_parameters(path: str | Path) -> dict[str, Any]:
-    """Return the parameters of all nodes in a file of ROS parameters, without their sections.
-
-    A parameter that sections set differently has the value of the last section.
-    """
-    parameters: dict[str, Any] = {}
-
-    def add(section: Any) -> None:
-        for name, value in section.items() if isinstance(section, Mapping) else ():
-            if name == "ros__parameters" and isinstance(value, Mapping):
-                parameters.update(value)
-            else:
-                add(value)
-
-    add(read_yaml(path))
-    return parameters

@@ -13,9 +13,9 @@ import dyn_ros
 
 pytest.importorskip("rclpy", reason="no ROS: run `make test`")
 
+from dyn_ros.files.yaml_text import flatten_ros_parameters, read_yaml
 from dyn_ros.nodes.base.rviz_config import (
     choose_fixed_frame,
-    node_parameters,
     write_fitted_config,
 )
 
@@ -39,7 +39,7 @@ def test_the_fixed_frame_is_the_frame_of_the_markers(parameters, frame):
 
 
 def test_the_parameters_of_the_package():
-    parameters = node_parameters(CONFIG / "dyn_ros.yaml")
+    parameters = flatten_ros_parameters(read_yaml(CONFIG / "dyn_ros.yaml"))
     assert parameters["root_joint"] == "fixed" and not parameters["frame_id"]
 
 
