@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-MAX_DECIMAL_BITS = 10_000  # Python refuses to format integers of more than 4300 decimal digits
 _ARGUMENTS = (
     "base|columns|friction_terms|gravity|lock|max_chunk_size|mesh_paths|mimic|odometry|overwrite|"
     "port|robot|"

@@ -523,6 +523,10 @@ def test_descriptions_that_cannot_be_used(tmp_path):
         dyn_ros.Model.from_mujoco(3)
     with pytest.raises(ValueError, match="mimic is 'follow'; expected one of 'project', 'ignore'"):
         dyn_ros.Model.from_mujoco(pendulum(), mimic="follow")
+    with pytest.raises(dyn_ros.UrdfError, match="has 5,002 links; at most 5,000 are supported"):
+        dyn_ros.Model.from_mujoco(
+            pendulum(outside="<worldbody>" + "<body/>" * 5000 + "</worldbody>")
+        )
 
 
 def test_numbers_that_no_body_has_are_refused():

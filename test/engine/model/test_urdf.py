@@ -403,6 +403,17 @@ def test_a_chain_of_thousands_of_joints_is_walked():
         *(joint(f"{i}", "fixed", i, i + 1) for i in range(n - 1)),
     )
     assert len(read_urdf(xml).frames) == 2 * n - 1
+    with pytest.raises(UrdfError, match="has 5,001 links; at most 5,000 are supported"):
+        read_urdf(xml.replace("</robot>", '<link name="one more"/></robot>'))
+
+
+def test_a_message_with_ten_long_names_is_short():
+    xml = robot(*(link(f"{i}" + "a" * 400) for i in range(12)))
+    with pytest.raises(
+        UrdfError, match='12 root links: "0a.*\\.\\.\\.", "1a.* and 2 more'
+    ) as error:
+        read_urdf(xml)
+    assert len(str(error.value)) < 1500
 
 
 # ---------------------------------------------------------------------------- mimics

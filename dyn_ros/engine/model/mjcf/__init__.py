@@ -16,7 +16,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ...kernel.validation import require_choice
-from ..urdf import ONE_DOF, Joint, Mimic, Tree, UrdfError
+from ..urdf import ONE_DOF, Joint, Mimic, Tree, UrdfError, check_link_count
 from .bodies import BodyTree
 from .equalities import mimic_rules
 from .ignored import ignored_elements
@@ -42,6 +42,7 @@ def read_tree(source: MjModel, mimic: str = "project", strict: bool = False) -> 
     Raises a ValueError for a number that is not finite.
     """
     require_choice("mimic", mimic, ("project", "ignore"))
+    check_link_count(source.nbody - 1)  # without the world
     check_numbers(source)
     names = ElementNames.of(source)
     warnings = list(ignored_elements(source, names))

@@ -31,7 +31,13 @@ from .text import (
     read_description,
     read_description_file,
 )
-from .topology import check_one_tree, find_unreported_joint, has_root_joint, mimic_rules
+from .topology import (
+    check_link_count,
+    check_one_tree,
+    find_unreported_joint,
+    has_root_joint,
+    mimic_rules,
+)
 from .tree import MAX_URDF_NUMBER, MOVING, ONE_DOF, SUPPORTED, Frame, Joint, Mimic, Tree
 from .values import (
     parse_numbers,
@@ -58,6 +64,7 @@ __all__ = [
     "Mimic",
     "Tree",
     "UrdfError",
+    "check_link_count",
     "child",
     "children",
     "find_unreported_joint",

@@ -78,8 +78,8 @@ class IncompleteElement(UrdfError):
 
 
 def quoted(names: Iterable[str]) -> str:
-    """Format names in quotes for a message, up to ten of them."""
-    return join_names(names, 10, '"{}"'.format)
+    """Format names in quotes for a message, up to ten of them, and 100 characters of each."""
+    return join_names(names, 10, lambda name: f'"{shorten(name, 100)}"')
 
 
 def read_description(path: str | os.PathLike[str], timeout: float = PIPE_TIMEOUT) -> str:

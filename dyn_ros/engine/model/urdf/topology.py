@@ -9,10 +9,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...kernel.names import join_names
 from .text import UrdfError, quoted
-from .tree import MAX_MIMIC_RATIO, ONE_DOF, Mimic, Tree
+from .tree import MAX_LINKS, MAX_MIMIC_RATIO, ONE_DOF, Mimic, Tree
 
 if TYPE_CHECKING:
     from urdf_parser_py import urdf
+
+
+def check_link_count(count: int) -> None:
+    """Raise a UrdfError if a description has more links than are supported."""
+    if count > MAX_LINKS:
+        raise UrdfError(
+            f"the robot has {count:,} links; at most {MAX_LINKS:,} are supported, so describe "
+            "separate robots separately"
+        )
 
 
 def check_one_tree(robot: urdf.Robot) -> str:
@@ -24,6 +33,7 @@ def check_one_tree(robot: urdf.Robot) -> str:
             f'robot "{robot.name}" has no links; expected at least one (if xacro wrote it, expand '
             "the file that calls the macros)"
         )
+    check_link_count(len(links))
     for joint in joints.values():
         _check_ends(joint, links)
     parent_of = _joints_above(joints.values())

@@ -30,6 +30,10 @@ MAX_MIMIC_RATIO = 1e9
 """Limit of the multiplier and of the offset of a mimic joint, so that its angle stays in range."""
 
 
+MAX_LINKS = 5_000
+"""Largest number of links. The mass matrix of a chain of as many moving ones takes 0.2 GB."""
+
+
 @dataclass(frozen=True, eq=False)
 class Mimic:
     """Rule of a dependent joint: q = multiplier * q[joint] + offset, with the offset in rad or m.
