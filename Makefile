@@ -93,7 +93,7 @@ demo:
 # Two processors are busy with three processes: tests of nodes and in a browser often wait.
 test:
 	$(call set_up,shared test-wheels test-interfaces)
-	$(VENV)/bin/pytest -n 3 $(ARGS)
+	$(VENV)/bin/pytest -n 3 --max-worker-restart 3 $(ARGS)
 
 test-quick:
 	$(call set_up,shared test-wheels test-interfaces)
