@@ -98,3 +98,15 @@ def test_a_damaged_page_is_named(tmp_path):
     path.write_bytes(content)
     with pytest.raises(ValueError, match=f"page at byte {column.offset:,} is damaged"):
         read_pages_size(path, column)
+
+
+def test_a_page_whose_values_are_a_list_is_damaged(tmp_path):
+    path = tmp_path / "table.parquet"
+    pyarrow.parquet.write_table(pyarrow.table(COLUMNS), path)
+    column = read_row_groups(path)[0].columns[0]
+    content = bytearray(path.read_bytes())
+    header = b"\x15\x00\x15\x02\x15\x02\x29\x15\x00\x00"  # fields 1 to 3, and 5: a list of one
+    content[column.offset : column.offset + len(header)] = header
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=f"page at byte {column.offset:,} is damaged"):
+        read_pages_size(path, column)

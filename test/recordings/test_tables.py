@@ -332,3 +332,10 @@ def test_columns_with_levels_of_pandas(arm, table, tmp_path):
         found = read_table(arm, source)
         assert np.array_equal(found.q, expected.q) and np.array_equal(found.effort, expected.effort)
     assert np.array_equal(read(path, arm).v, table.filter(like="velocity").to_numpy())
+
+
+def test_a_message_with_long_names_of_columns_is_short(tmp_path, table):
+    renamed = table.set_axis([f"{k}{400 * 'a'}" for k in range(table.shape[1])], axis=1)
+    with pytest.raises(ValueError, match=r"expected a column 'time' .* and 12 more;") as error:
+        read(write(renamed, tmp_path / "table.csv"))
+    assert len(str(error.value)) < 3000

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...cdr.decode import JOINT_STATE, ODOMETRY, Decoder, Messages
+from ...engine.kernel.names import join_names, shorten
 from ...engine.kernel.types import Array
 from ...files.limits import Limits
 from ...files.reading import open_regular_file
@@ -84,7 +85,8 @@ class _TableTopics:
             raise ValueError(
                 f"{str(path)!r}: expected a column {times}, in s, and columns such as "
                 "'position.elbow' or '/joint_states/elbow/position', got "
-                f"{', '.join(columns.names[:20])}; {columns.blank_remedy()}{columns.list_remedy()}"
+                f"{join_names(columns.names, 10, shorten)}; "
+                f"{columns.blank_remedy()}{columns.list_remedy()}"
                 "rename them, or specify other names with columns="
             )
         self.clock = clock

@@ -126,7 +126,7 @@ def read_pages_size(path: str | PathLike[str], column: ColumnSize) -> PagesSize:
                 size += _require_count(header[2])
                 value_count += _require_count(data_header[1])
                 position += header_size + _require_count(header[3])
-            except (KeyError, TypeError, ValueError):
+            except (IndexError, KeyError, TypeError, ValueError):
                 raise _damaged_page(position) from None
     return PagesSize(size, value_count)
 
