@@ -38,6 +38,8 @@ PARAMETERS = f"""
     markers.width: 0.009
     markers.torque.scale: 0.105
     markers.torque.source: effort
+    markers.torque.numbers: none
+    markers.inertia.show: true
     markers.velocity_ellipsoid.frame: tool
     markers.force_ellipsoid.frame: tool
     markers.force_ellipsoid.scale: 0.04

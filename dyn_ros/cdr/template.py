@@ -16,6 +16,7 @@ from .field_ranges import COUNT, PLAIN_ENCAPSULATION, STAMP, TIME, FieldFinder, 
 Numbers = npt.NDArray[Any]
 
 _pack_stamp = STAMP.pack_into  # a global makes `set_stamp` a sixth faster than an attribute
+_STRING_END = b"\0"
 _MAX_ALIGNMENT = 8  # bytes; the body starts at this offset in memory, so that doubles are aligned
 
 
@@ -57,7 +58,7 @@ class _MessageWriter:
             return
         for element in elements:
             if field.type == STRING:
-                characters = (element or "").encode() + b"\0"
+                characters = (element or "").encode() + _STRING_END
                 self.write_length(len(characters))
                 self.body += characters
             else:
@@ -130,8 +131,8 @@ class Template:
     fields that it lacks are zero or empty. With counts, its only field is a sequence of messages,
     and message i occurs counts[i] times in a row. A path names a field, such as "effort" or
     "inertia.data", or a message in this one, such as "com", for all its numbers; "markers.2.pose"
-    is in all repetitions of message 2. Raise a ValueError if a path has no numbers, or if its
-    numbers are not contiguous.
+    is in all repetitions of message 2. The numbers of a string are its bytes. Raise a ValueError if
+    a path has no numbers, or if its numbers are not contiguous.
     """
 
     def __init__(
@@ -209,12 +210,16 @@ class Template:
             (repeated, k, field)
             for repeated in self._messages
             for k, field in enumerate(repeated.ranges())
-            if field.type in DTYPES and f"{field.path}.".startswith(f"{path}.")
+            if (field.type in DTYPES and f"{field.path}.".startswith(f"{path}."))
+            or (field.type == STRING and field.path == path)
         ]
         if not matches:
             raise self._unknown_path(path)
         nonempty = [match for match in matches if match[2].size] or matches[:1]
         repeated, k, first = nonempty[0]
+        if first.type == STRING:
+            starts = [_MAX_ALIGNMENT + start + COUNT.size for start in repeated.starts(k)]
+            return np.dtype(np.uint8), starts, first.size - COUNT.size - len(_STRING_END)
         stop = first.start
         for owner, _, field in nonempty:
             if owner is not repeated or field.type != first.type or field.start != stop:

@@ -20,6 +20,7 @@ from ..engine.spatial import Inertia
 from .motion import SineMotion, Steering, coordinate_indices
 from .page.plots import Progress
 from .posture import SAMPLE_TIMES
+from .scene.inertia_markers import BodyCheck
 from .session import Session
 from .simulation import MAX_ADVANCE, CompliantRobot
 from .standalone import WORLD_FRAME, DynamicsMarkers, StandaloneActor, compile_torques
@@ -54,6 +55,7 @@ class LocalRobot(StandaloneActor):
         super().show(session, xml)
         assert session.panel is not None and session.robot is not None
         self._root = session.robot.links[0]
+        self._check = BodyCheck(xml, self._model, session.settings.mesh_paths)
         session.panel.show_playing(True)
         self._start_thread = threading.Thread(target=self._start_engine, daemon=True)
         self._start_thread.start()
@@ -66,7 +68,7 @@ class LocalRobot(StandaloneActor):
         """Compile and start the engine, in a thread of its own."""
         try:
             compile_torques(self._model, KERNELS, self._report, batch=False)
-            self._engine = Engine(self._model, self._motion, self._root)
+            self._engine = Engine(self._model, self._motion, self._check, self._root)
         except Exception as error:
             self._engine_error = f"{type(error).__name__}: {error}"
         self._report(Progress())
@@ -139,13 +141,13 @@ class LocalRobot(StandaloneActor):
 class Engine:
     """The simulated robot, and the dynamics that the page shows, without payloads."""
 
-    def __init__(self, model: Model, motion: SineMotion, frame: str) -> None:
+    def __init__(self, model: Model, motion: SineMotion, check: BodyCheck, frame: str) -> None:
         self.robot = CompliantRobot(model, motion)
         self._model, self._data = model, dyn_ros.Data(model)
         self._names = motion.names
         self._idx_q, self._idx_v = coordinate_indices(model, motion.names)
         self._q, self._v, self._zero = model.neutral(), np.zeros(model.nv), np.zeros(model.nv)
-        self._markers = DynamicsMarkers(model, frame)
+        self._markers = DynamicsMarkers(model, check, frame)
 
     def show(self, session: Session, push: Push) -> None:
         """Show the state, its torques and its markers on a page."""

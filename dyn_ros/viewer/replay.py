@@ -42,6 +42,7 @@ from ..recordings.plan import Part, divide_part
 from ..recordings.selection import ODOMETRY, require_messages, select_part
 from .motion import coordinate_indices
 from .page.plots import Progress
+from .scene.inertia_markers import BodyCheck
 from .session import Session
 from .standalone import DynamicsMarkers, StandaloneActor, compile_torques
 from .time_bar import TimeBar
@@ -270,7 +271,6 @@ class Replay(StandaloneActor):
         self._duration = 1e-9 * (self._end - self._start)  # s
         self._speed, self._plays = 1.0, True
         self._loader = Loader(recording)
-        self._markers = DynamicsMarkers(self._model)
         self._shown_problems: set[str] = set()
         self._drawn_state: tuple[int, int] | None = None  # number of the part, row
 
@@ -282,6 +282,8 @@ class Replay(StandaloneActor):
         """Show the robot and the controls of the recording on a page."""
         super().show(session, xml)
         assert session.robot is not None and session.panel is not None
+        check = BodyCheck(xml, self._model, session.settings.mesh_paths)
+        self._markers = DynamicsMarkers(self._model, check)
         self._names = [name for name in session.robot.names if name in self._model.joint_names]
         self._idx_q, self._idx_v = coordinate_indices(self._model, self._names)
         self._bar = TimeBar(

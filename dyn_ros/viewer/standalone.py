@@ -19,6 +19,7 @@ from ..engine.model.urdf import read_urdf
 from .actor import Actor
 from .page.plots import Progress
 from .scene import legend, marker_arrays
+from .scene.inertia_markers import BodyCheck, make_inertia_markers
 from .scene.marker_arrays import PlainMarker
 from .session import Session
 
@@ -75,19 +76,31 @@ def compile_torques(
 class DynamicsMarkers:
     """The markers of one robot, as the nodes publish them by default.
 
-    `frame` is the world, or the root link if only the page moves it.
+    `check` has the findings about its bodies. `frame` is the world, or the root link if only the
+    page moves it.
     """
 
-    def __init__(self, model: Model, frame: str = WORLD_FRAME) -> None:
+    def __init__(self, model: Model, check: BodyCheck, frame: str = WORLD_FRAME) -> None:
         self._model, self._data = model, dyn_ros.Data(model)
         self._draw_torques = marker_arrays.make_torque_markers(
             model,
             PlainAppearance(
-                "torque", 0.1, full_color=LIMIT_COLOR, unlimited=100.0, source="nle", frame=frame
+                "torque",
+                0.1,
+                full_color=LIMIT_COLOR,
+                unlimited=100.0,
+                source="nle",
+                numbers="largest",
+                frame=frame,
             ),
         )
-        self._draw_inertias = marker_arrays.make_inertia_markers(
-            model, PlainAppearance("inertia", 1.0, 0.4, shape="ellipsoid", frame=frame), {}
+        self._draw_inertias = make_inertia_markers(
+            model,
+            PlainAppearance(
+                "inertia", 1.0, 0.4, shape="ellipsoid", finding_color=LIMIT_COLOR, frame=frame
+            ),
+            {},
+            check,
         )
         self._com = marker_arrays.MarkerArrays(
             PlainAppearance("com", COM_DIAMETER, frame=frame), marker_arrays.SPHERE
@@ -161,4 +174,5 @@ def plain_markers(arrays: marker_arrays.MarkerArrays) -> Iterator[PlainMarker]:
             numbers[row],
             points[row],
             colors,
+            bytes(fields["text"][row]).decode().strip() if "text" in fields else "",
         )

@@ -148,6 +148,19 @@ def test_messages_within_messages():
     assert len(Template(CentroidalState()).array("locked_inertia")) == 10
 
 
+def test_the_numbers_of_a_string_are_its_bytes():
+    """In all repetitions of a message."""
+    template = Template(MarkerArray(markers=[Marker(), Marker(text="12345", id=7)]), [1, 2])
+    template.write("markers.1.text", [list(b"first"), list(b"other")])
+    read = deserialize_message(template.to_bytes(), MarkerArray)
+    assert [marker.text for marker in read.markers] == ["", "first", "other"]
+    assert [marker.id for marker in read.markers] == [0, 7, 7]
+    with pytest.raises(ValueError, match="'markers.0.text' has no writable numbers"):
+        template.write("markers.0.text", [[1]])
+    with pytest.raises(ValueError, match=r"'markers.0.t' has no writable numbers"):
+        template.array("markers.0.t")
+
+
 @pytest.mark.parametrize("text", ["", "a", "abcd", "abcdefgh"])
 def test_a_header_after_other_fields(text):
     response = GetForwardDynamics.Response(message=text, acceleration=array.array("d", [1.0]))

@@ -16,13 +16,11 @@ from dyn_ros.engine.kernel.lie import matrix_quaternion
 from dyn_ros.engine.kernel.types import Array
 
 from ...viewer.scene import geometry
-from ...viewer.scene.marker_arrays import MIN_WIDTH, MarkerArrays, Screws
+from ...viewer.scene.marker_arrays import MIN_WIDTH, THIN_LINE_WIDTH, MarkerArrays, Screws
 from ..base.marker_output import Draw, MarkerKind, MarkerStyle
 from ..base.node_parameters import Spec
 from ..robot import DynamicsTerms, RobotContext, State, ground, parameter_errors
 from ..robot.ground import COMPOSITE_TERMS, composite_body
-
-CONE_LINE_WIDTH = 0.3  # relative to the width of other lines
 
 
 def make_com_markers(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
@@ -52,7 +50,7 @@ def make_ball_marker(
 def make_com_projection_markers(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
     """Return the `Draw` of a disc on the ground below the center of mass, and of a line to it."""
     discs = MarkerArrays(style, Marker.CYLINDER)
-    lines = MarkerArrays(style, Marker.LINE_STRIP, "line", 2)
+    lines = MarkerArrays(style, Marker.LINE_STRIP, points=2)
     up = geometry.up_direction(robot.model.gravity)
     turn, widths = geometry.z_axis_quaternion(up), np.array([style.scale, style.scale, 0.0])
 
@@ -60,7 +58,7 @@ def make_com_projection_markers(node: Any, robot: RobotContext, style: MarkerSty
         center = np.array(composite_body(robot, state, terms).body.com)
         below = geometry.project_to_ground(center, up, style.height)
         discs.show_solids([0], below, turn, widths)
-        lines.show_lines([0], np.array([[center, below]]))
+        lines.show_lines([1], np.array([[center, below]]))
         return discs, lines
 
     return draw
@@ -148,7 +146,7 @@ def make_friction_cone_markers(node: Any, robot: RobotContext, style: MarkerStyl
     up = geometry.up_direction(robot.model.gravity)
     cone = geometry.cone_outline(up, style.scale, style.coefficient * style.scale)
     lines = MarkerArrays(
-        style, Marker.LINE_STRIP, points=len(cone), width=CONE_LINE_WIDTH * style.width
+        style, Marker.LINE_STRIP, points=len(cone), width=THIN_LINE_WIDTH * style.width
     )
     colors = np.array([style.color, style.slip_color])
 

@@ -17,8 +17,14 @@ import dyn_ros
 from dyn_ros.engine.kernel.lie import matrix_quaternion
 from dyn_ros.engine.kernel.types import Array
 
-from ...viewer.scene import geometry, marker_arrays
-from ...viewer.scene.marker_arrays import MarkerArrays, Screws, rows_of_joints
+from ...viewer.scene import geometry
+from ...viewer.scene.inertia_markers import make_inertia_markers
+from ...viewer.scene.marker_arrays import (
+    MarkerArrays,
+    Screws,
+    make_torque_markers,
+    rows_of_joints,
+)
 from ..base.marker_output import Draw, MarkerKind, MarkerStyle
 from ..base.node_parameters import Spec
 from ..messages.frame_ids import axes_rotation
@@ -106,7 +112,7 @@ WRENCH_SCALE = (0.01, "Length of 1 N, radius of 1 N m [m].", [0.84, 0.09, 0.6, 1
 DYNAMICS = (
     MarkerKind(
         "torque",
-        lambda node, robot, style: marker_arrays.make_torque_markers(robot.model, style),
+        lambda node, robot, style: make_torque_markers(robot.model, style),
         "the torque of each joint",
         0.1,
         "Radius, or length for a prismatic joint [m].",
@@ -120,18 +126,32 @@ DYNAMICS = (
         ),
         Spec("unlimited", 100.0, "Full load without an effort limit [N m, N].", limits=(1e-6, 1e9)),
         Spec("source", "gravity", "Torque to show.", choices=("gravity", "nle", "effort")),
+        Spec(
+            "numbers",
+            "largest",
+            "Torques to show as numbers: none, the largest in % of its limit, or all in N m, N.",
+            choices=("none", "largest", "all"),
+        ),
         reads=_torque_reads,
     ),
     MarkerKind(
         "inertia",
-        lambda node, robot, style: marker_arrays.make_inertia_markers(
-            robot.model, style, robot.payloads
+        lambda node, robot, style: make_inertia_markers(
+            robot.model, style, robot.payloads, robot.body_check
         ),
         "homogeneous bodies with the mass and inertia of each body",
         1.0,
         "Factor of the true size.",
         [0.61, 0.18, 1.0, 0.4],
         Spec("shape", "ellipsoid", "Shape of the bodies.", choices=("ellipsoid", "box")),
+        Spec(
+            "finding_color",
+            [0.88, 0.04, 0.11, 1.0],
+            "Color of the outline of a body whose inertia `dyn_ros check` reports.",
+            size=4,
+            limits=(0.0, 1.0),
+        ),
+        show=False,
         reads=("oMi",),
     ),
     MarkerKind(

@@ -68,7 +68,7 @@ OBSERVER = (
         "external_effort",
         make_external_effort_markers,
         "the external effort of each joint",
-        0.1,
+        0.15,
         "Radius, or length for a prismatic joint, at the threshold [m].",
         [0.11, 0.63, 1.0, 1.0],
         Spec(

@@ -32,6 +32,7 @@ from ...states.joint_states import (
 )
 from ...states.jumps import PositionJumps
 from ...states.messages import MessageCollector
+from ...viewer.scene.inertia_markers import BodyCheck
 
 Result = TypeVar("Result")
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -152,6 +153,7 @@ class RobotContext:
             with parameter_errors("native_library"):
                 dyn_ros.load_native(path, self.model)
         self.data = Data(self.model)
+        self.body_check = BodyCheck(description, self.model)
         base: tuple[Any, Any] | None = None
         if values["base_source"] == "parameter":
             base = (values["base_pose"], values["base_twist"])

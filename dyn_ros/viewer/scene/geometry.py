@@ -18,6 +18,7 @@ MAX_ARC = 1.5 * np.pi  # rad; angle of the longest curved arrow
 ARC_STEPS = 12  # straight segments of the arc of a curved arrow
 CURVED_ARROW_POINTS = 3 + 1 + ARC_STEPS  # three points of the head, then the arc
 CONE_EDGES = 8  # straight lines from the apex of a cone to its rim
+OUTLINE_STEPS = 24  # straight segments of a circle; a multiple of 4
 RIM_STEPS = 4  # straight segments of the rim between two edges
 MIN_AXIS_RATIO = 0.02  # shortest / longest axis of a force ellipsoid
 
@@ -115,6 +116,26 @@ def cone_outline(up: Array, height: float, radius: float) -> Array:
     angles = (2.0 * np.pi / CONE_EDGES * edges)[..., None]
     rim = height * up + radius * (np.cos(angles) * first + np.sin(angles) * second)
     return np.concatenate([rim, np.zeros((CONE_EDGES, 1, 3))], axis=1).reshape(-1, 3)
+
+
+def ellipsoid_outline() -> Array:
+    """Return points (n, 3) of a line along the principal circles of the unit sphere."""
+    circle = np.linspace(0.0, 2.0 * np.pi, 1 + OUTLINE_STEPS)
+    arc = np.linspace(0.0, 2.5 * np.pi, 1 + 5 * OUTLINE_STEPS // 4)  # it ends on the third circle
+    zeros, arc_zeros = np.zeros_like(circle), np.zeros_like(arc)
+    return np.concatenate(
+        [
+            np.stack([np.cos(circle), np.sin(circle), zeros], axis=1),
+            np.stack([np.cos(arc), arc_zeros, np.sin(arc)], axis=1),
+            np.stack([zeros, np.sin(circle), np.cos(circle)], axis=1),
+        ]
+    )
+
+
+def box_outline() -> Array:
+    """Return points (n, 3) of a line along the edges of the cube from -1 to 1."""
+    corners = np.array([0, 1, 3, 2, 0, 4, 5, 1, 5, 7, 3, 7, 6, 2, 6, 4])
+    return np.array(2.0 * (corners[:, None] >> np.arange(3) & 1) - 1.0)
 
 
 def is_outside_cone(vectors: Array, up: Array, coefficient: float) -> Array:

@@ -8,13 +8,12 @@ passes them to a page without ROS.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...engine.kernel.lie import matrix_quaternion
 from ...engine.kernel.types import Array, ArrayLike
 from ...engine.model import Model
 from ...engine.model.coordinates import single_coordinate_joints
@@ -39,6 +38,10 @@ ADD, DELETE, DELETEALL = 0, 2, 3
 
 MIN_WIDTH = 1e-3  # m; RViz warns about solids of width zero
 MIN_ARROW_LENGTH = 1e-4  # m; shorter arrows are not shown
+TEXT_SIZE = 16  # bytes; the longest text is "-1.23e+100 N m"
+TEXT_HEIGHT, TEXT_OFFSET = 0.5, 1.5  # height of a text and of its center above a joint / scale
+THIN_LINE_WIDTH = 0.3  # relative to the width of other lines
+MIN_TORQUE = 1e-3  # relative to the largest torque; smaller ones are 0 as numbers
 MIN_LOAD = 5e-3  # torque relative to its limit; smaller torques have no arrow
 
 Draw: TypeAlias = "Callable[[Any, Any], Iterable[MarkerArrays]]"
@@ -118,12 +121,12 @@ class Appearance(Protocol):
 class MarkerArrays:
     """Markers of one namespace and type, whose numbers are filled in for each state.
 
-    Strips have a number of `points`. The namespace is the name of the appearance, followed by a
-    slash and `suffix` unless it is empty. `width` is the width of lines and arrows [m], by default
-    that of the appearance. `prototype` has the fields that all markers have in common, `numbers`
-    the other fields by name, with a row for each marker shown so far: `action` is DELETE for
-    markers that are hidden now. `changed` are the names of the fields in `numbers` that a
-    serialized message does not contain yet.
+    Strips have a number of `points`, texts a number of `characters` [bytes]. The namespace is the
+    name of the appearance, followed by a slash and `suffix` unless it is empty. `width` is the
+    width of lines and arrows [m], by default the one in the appearance. `prototype` has the fields
+    that all markers have in common, `numbers` the other fields by name, with a row for each marker
+    shown so far: `action` is DELETE for markers that are hidden now. `changed` are the names of the
+    fields in `numbers` that a serialized message does not contain yet.
     """
 
     def __init__(
@@ -133,6 +136,7 @@ class MarkerArrays:
         suffix: str = "",
         points: int = 0,
         width: float | None = None,
+        characters: int = 0,
     ) -> None:
         if type == ARROW:
             points = 2
@@ -148,6 +152,9 @@ class MarkerArrays:
         }
         if points:
             self._new_row["points"] = np.zeros(3 * points)
+        if characters:
+            self.prototype.text = " " * characters
+            self._new_row["text"] = np.frombuffer(self.prototype.text.encode(), np.uint8)
         self.numbers = {
             name: values[:0].reshape(0, len(values)) for name, values in self._new_row.items()
         }
@@ -239,11 +246,28 @@ class MarkerArrays:
         target[rows] = points.reshape(-1, target.shape[1])
         self.changed.add("points")
 
+    def show_texts(
+        self, ids: Sequence[int], centers: Array, texts: Sequence[str], height: float
+    ) -> None:
+        """Show texts with letters of a height [m], centered at `centers` (n, 3)."""
+        rows = self.show(ids)
+        self.numbers["pose"][rows, :3] = centers
+        self.numbers["scale"][rows, 2] = height
+        width = self.numbers["text"].shape[1]
+        for row, text in zip(rows, texts, strict=True):
+            self.numbers["text"][row] = np.frombuffer(_center_text(text, width), np.uint8)
+        self.changed.update(("pose", "scale", "text"))
+
     def set_colors(self, ids: Sequence[int], colors: Array) -> None:
         """Set colors (n, 4) of single markers; markers never shown are ignored."""
         indices = [i for i, id in enumerate(ids) if id in self._row_of_id]
         self.numbers["color"][[self._row_of_id[ids[i]] for i in indices]] = colors[indices]
         self.changed.add("color")
+
+
+def _center_text(text: str, size: int) -> bytes:
+    """Return a text of `size` bytes in UTF-8, with spaces around it, or cut at its end."""
+    return text.encode()[:size].decode(errors="ignore").encode().center(size)
 
 
 def _masked_ids(ids: Sequence[int], mask: NDArray[np.bool_]) -> list[int]:
@@ -307,7 +331,7 @@ def rows_of_joints(model: Model) -> tuple[list[int], list[int]]:
     return joints, [model.idx_v[i] for i in joints]
 
 
-# --- dynamics: torques, inertias, manipulability
+# --- torques
 
 
 class JointArrows(_Arrows):
@@ -380,9 +404,10 @@ def make_torque_markers(model: Model, appearance: Any) -> Draw:
     """Return the `Draw` of the torque of each joint, an arrow about or along its axis.
 
     The size of an arrow is the square root of the load, so that small torques can be read.
-    `appearance` also has `source`, `unlimited` and `full_color`, see ``config/dynamics.yaml``.
+    `appearance` also has `source`, `unlimited`, `full_color` and `numbers`, see
+    ``config/dynamics.yaml``.
     """
-    arrows = JointArrows(model, appearance)
+    arrows, numbers = JointArrows(model, appearance), _TorqueNumbers(model, appearance)
     limits = model.effort_limit[arrows.rows]
     limits = np.where(np.isfinite(limits) & (limits > 0.0), limits, appearance.unlimited)
     color = np.array(appearance.color)
@@ -391,13 +416,62 @@ def make_torque_markers(model: Model, appearance: Any) -> Draw:
     def draw(state: Any, terms: Any) -> Iterable[MarkerArrays]:
         tau = _select_torques(appearance.source, state, terms)
         if tau is None:
-            return arrows.hide()
+            return *arrows.hide(), *numbers.hide()
         load = tau[arrows.rows] / limits
         magnitude = np.minimum(abs(load), 1.0)
         size = np.where(magnitude < MIN_LOAD, 0.0, np.copysign(np.sqrt(magnitude), load))
-        return arrows.show(terms.oMi, size, color + magnitude[:, None] * color_change)
+        colors = color + magnitude[:, None] * color_change
+        return *arrows.show(terms.oMi, size, colors), *numbers.show(terms.oMi, tau, colors)
 
     return draw
+
+
+class _TorqueNumbers:
+    """Torques as texts above the joints, as the attribute `numbers` of the appearance specifies.
+
+    "all": the torque of each joint; "largest": the largest one relative to the effort limit of its
+    joint, as a percentage, if any joint has a limit; "none".
+    """
+
+    def __init__(self, model: Model, appearance: Any) -> None:
+        joints, self._rows = rows_of_joints(model)
+        self._joints = np.array(joints, np.intp)
+        self._units = ["N" if model.tree.joints[i].kind == "prismatic" else "N m" for i in joints]
+        self._limits = model.effort_limit[self._rows]
+        self._limited = np.flatnonzero(np.isfinite(self._limits) & (self._limits > 0.0))
+        self._height = TEXT_HEIGHT * appearance.scale
+        self._offset = TEXT_OFFSET * appearance.scale * geometry.up_direction(model.gravity)
+        self._choice = appearance.numbers
+        self._texts = MarkerArrays(appearance, TEXT_VIEW_FACING, "numbers", characters=TEXT_SIZE)
+
+    def hide(self) -> tuple[MarkerArrays, ...]:
+        """Hide all texts."""
+        self._texts.show([])
+        return (self._texts,)
+
+    def show(self, oMi: Array, tau: Array, colors: Array) -> tuple[MarkerArrays, ...]:
+        """Show the torques `tau` (nv,), in the colors (n, 4) of the joints."""
+        ids, shown, texts = self._choose(tau[self._rows])
+        centers = oMi[self._joints[shown], :3, 3] + self._offset
+        self._texts.show_texts(ids, centers, texts, self._height)
+        self._texts.set_colors(ids, colors[shown])
+        return (self._texts,)
+
+    def _choose(self, torques: Array) -> tuple[list[int], NDArray[np.intp], list[str]]:
+        """Return ids and texts of the numbers to show, and the indices of their joints (n,)."""
+        if self._choice == "all":
+            smallest = MIN_TORQUE * abs(torques).max(initial=0.0)
+            texts = [
+                f"{torque if abs(torque) > smallest else 0.0:.3g} {unit}"
+                for torque, unit in zip(torques, self._units)
+            ]
+            return (self._joints + 1).tolist(), np.arange(len(torques)), texts
+        if self._choice == "largest" and len(self._limited):
+            loads = abs(torques[self._limited]) / self._limits[self._limited]
+            largest = loads.argmax()
+            if loads[largest] >= MIN_LOAD:
+                return [0], self._limited[[largest]], [f"{loads[largest]:.0%}"]
+        return [], np.zeros(0, np.intp), []
 
 
 def _select_torques(source: str, state: Any, terms: Any) -> Array | None:
@@ -407,48 +481,3 @@ def _select_torques(source: str, state: Any, terms: Any) -> Array | None:
     if source == "gravity":
         return terms.g
     return None if state.v is None else terms.nle
-
-
-def make_inertia_markers(model: Model, appearance: Any, payloads: Mapping[str, Any]) -> Draw:
-    """Return the `Draw` of the body of each joint, and of the base link of a fixed base.
-
-    Each is the homogeneous ellipsoid or box with the same mass and inertia; `appearance` also has
-    the attribute `shape`. `payloads` is a dict that changes when a payload is set or cleared.
-    """
-    is_ellipsoid = appearance.shape == "ellipsoid"
-    solids = MarkerArrays(appearance, SPHERE if is_ellipsoid else CUBE)
-    scale = appearance.scale * (geometry.ELLIPSOID_WIDTH if is_ellipsoid else geometry.BOX_WIDTH)
-    drawn_payloads: list[Any] | None = None
-    bodies: Any = None
-    placements = np.empty((model.njoints + 1, 4, 4))
-    placements[0] = np.eye(4)
-
-    def draw(state: Any, terms: Any) -> Iterable[MarkerArrays]:
-        nonlocal drawn_payloads, bodies
-        current = list(payloads.values())
-        if drawn_payloads is None or list(map(id, current)) != list(map(id, drawn_payloads)):
-            drawn_payloads, bodies = current, _homogeneous_bodies(model, scale)
-        ids, rows, com, axes, widths = bodies
-        placements[1:] = terms.oMi
-        X = placements[rows]
-        R = X[:, :3, :3]
-        centers = (R @ com[..., None])[..., 0] + X[:, :3, 3]
-        solids.show_solids(ids, centers, matrix_quaternion(R @ axes), widths)
-        return [solids]
-
-    return draw
-
-
-def _homogeneous_bodies(model: Model, scale: float) -> tuple[list[int], Array, Array, Array, Array]:
-    """Return ids, rows, centers of mass, principal axes and widths of bodies that have mass.
-
-    Ids and rows are 0 for the base, and 1, 2, ... for the joints.
-    """
-    bodies = [model.base_inertia, *model.inertias]
-    ids = [i for i, body in enumerate(bodies) if body.mass > 0.0]
-    mass, com, rotational = (
-        np.array([getattr(bodies[i], attribute) for i in ids]).reshape(-1, *shape)
-        for attribute, shape in (("mass", ()), ("com", (3,)), ("rotational", (3, 3)))
-    )
-    spread, axes = geometry.principal_spread(mass, rotational)
-    return ids, np.array(ids, np.intp), com, axes, scale * spread

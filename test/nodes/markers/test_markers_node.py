@@ -4,6 +4,8 @@
 
 import itertools
 import math
+import re
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -239,8 +241,19 @@ def check_inertias(array, arm, q, factor=20.0):
         close(inertia_of(markers[id], body.mass, factor), R @ body.rotational @ R.T)
 
 
-def test_inertias_are_bodies_of_the_same_inertia(run, client, arm):
-    node = run()
+@pytest.fixture
+def without_shapes(tmp_path):
+    """The file of the arm without shapes, which limit the size of the bodies."""
+    path = tmp_path / "arm.urdf"
+    shapes = r"<(visual|collision)\b.*?</\1>"
+    path.write_text(re.sub(shapes, "", ARM7.read_text(), flags=re.DOTALL))
+    return path
+
+
+def test_inertias_are_bodies_of_the_same_inertia(run, client, arm, without_shapes):
+    node = run(robot_description_file=without_shapes)
+    assert "inertia" not in namespaces(node.ask(arm.joint_names))
+    assert node.set(inertia__show=True) == (True, "")
     array = node.ask(arm.joint_names)
     assert {marker.type for marker in shown(array, "inertia").values()} == {Marker.SPHERE}
     check_inertias(array, arm, POSITION)
@@ -265,9 +278,77 @@ def test_inertias_are_bodies_of_the_same_inertia(run, client, arm):
     check_inertias(array, loaded, POSITION, 12.0)
 
 
-def test_a_floating_base_shows_in_the_world(run):
+def findings_of(robot):
+    """Wait for the findings about the bodies of a RobotContext."""
+    while robot.body_check.findings() is None:
+        time.sleep(0.01)
+    return robot.body_check.findings()
+
+
+def test_inertias_with_findings_are_outlines(run, arm, tmp_path):
+    """Others are no larger than their links."""
+    path = tmp_path / "arm.urdf"
+    wrong = re.sub(
+        r'(<link name="elbow_link">.*?<inertia) .*?/>',
+        r'\1 ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/>',
+        ARM7.read_text(),
+        count=1,
+        flags=re.DOTALL,
+    )
+    path.write_text(wrong)
+    node = run(robot_description_file=path)
+    assert node.set(inertia__show=True) == (True, "")
+    findings = findings_of(node.node.node.robot)
+    [(joint, label)] = findings.labels.items()
+    array = node.ask(arm.joint_names)
+    assert namespaces(array) >= {"inertia", "inertia/findings", "inertia/labels"}
+    [(id, outline)] = shown(array, "inertia/findings").items()
+    [(label_id, text)] = shown(array, "inertia/labels").items()
+    assert id == label_id == joint + 1
+    assert text.text.strip() == label == "elbow_link"
+    assert color(outline) == color(text) == pytest.approx([0.88, 0.04, 0.11, 1.0])
+    bodies = dyn_ros.Model.from_urdf(wrong).inertias
+    oMi = dyn_ros.forward_kinematics(arm, dyn_ros.Data(arm), POSITION)[0]
+    X, body = oMi[joint], bodies[joint]
+    center = X[:3, :3] @ body.com + X[:3, 3]
+    half_width = math.sqrt(5.0 * 0.5 / body.mass)  # of the ball with a moment of 1 kg m2
+    close(np.linalg.norm(points(outline) - center, axis=1), half_width)
+    close(vector(text.pose.position), center + [0.0, 0.0, 0.08])
+    solids = shown(array, "inertia")
+    assert set(solids) == set(range(8)) - {id}
+    is_limited = []
+    for id, solid in solids.items():
+        X = oMi[id - 1] if id else np.eye(4)
+        spans = np.ptp(findings.corners[id - 1] @ X[:3, :3].T @ rotation(solid), axis=0)
+        assert (vector(solid.scale) < spans * (1.0 + 1e-9)).all()
+        is_limited += list(np.isclose(vector(solid.scale), spans))
+    assert any(is_limited) and not all(is_limited)
+
+
+def test_the_largest_torque_is_a_percentage_of_its_limit(run, arm):
     node = run()
-    assert node.set(**FLOATING) == (True, "")
+    g = dyn_ros.generalized_gravity(arm, dyn_ros.Data(arm), POSITION)
+    loads = abs(g) / arm.effort_limit
+    array = node.ask(arm.joint_names)
+    [number] = shown(array, "torque/numbers").values()
+    assert number.text.strip() == f"{loads.max():.0%}"
+    assert number.type == Marker.TEXT_VIEW_FACING and number.scale.z == 0.05
+    oMi = dyn_ros.forward_kinematics(arm, dyn_ros.Data(arm), POSITION)[0]
+    close(vector(number.pose.position), oMi[loads.argmax(), :3, 3] + [0.0, 0.0, 0.15])
+    assert node.set(torque__numbers="all") == (True, "")
+    numbers = shown(node.ask(arm.joint_names), "torque/numbers")
+    assert {id: number.text.strip() for id, number in numbers.items()} == {
+        k + 1: f"{0.0 if 0 in (k, 6) else torque:.3g} N m" for k, torque in enumerate(g)
+    }
+    assert node.set(torque__numbers="none") == (True, "")
+    assert "torque/numbers" not in namespaces(node.ask(arm.joint_names))
+    done, why = node.set(torque__numbers="some")
+    assert not done and "expected one of" in why
+
+
+def test_a_floating_base_shows_in_the_world(run, without_shapes):
+    node = run(robot_description_file=without_shapes)
+    assert node.set(**FLOATING, inertia__show=True) == (True, "")
     arm = model("floating")
     q = np.concatenate([POSE, POSITION])
     array = node.ask(arm.joint_names[1:])
@@ -326,7 +407,6 @@ def test_center_of_mass_and_momentum_are_those_of_the_state(run, client):
     assert namespaces(array) == {
         "com",
         "com_projection",
-        "com_projection/line",
         "subtree_com",
         "linear_momentum",
         "angular_momentum",
@@ -338,7 +418,7 @@ def test_center_of_mass_and_momentum_are_those_of_the_state(run, client):
     close(vector(ball.pose.position), com)
     close(vector(ball.scale), 0.3)
     ground = com + (-0.5 - com @ up) * up
-    [disc], [line] = (shown(array, ns).values() for ns in ("com_projection", "com_projection/line"))
+    disc, line = shown(array, "com_projection").values()
     close(vector(disc.pose.position), ground)
     close(rotation(disc)[:, 2], up)
     close(points(line), [com, ground])
@@ -495,6 +575,8 @@ def test_constraints_and_what_they_do_to_the_tip(run, client, base):
 @pytest.mark.parametrize("module", MODULES)
 def test_markers_keep_their_names_and_a_change_takes_away_the_old_ones(run, arm, module):
     node = run(module=module, **HOLD)
+    if module == MODULES[0]:
+        assert node.set(inertia__show=True) == (True, "")
     first = node.ask(arm.joint_names)
     assert [first.markers[0].ns, first.markers[0].action] == ["", Marker.DELETEALL]
     assert all(marker.action == Marker.ADD for marker in first.markers[1:])
@@ -506,7 +588,10 @@ def test_markers_keep_their_names_and_a_change_takes_away_the_old_ones(run, arm,
         assert marker.header.frame_id == "base_link" and marker.header.stamp.sec > 0
         assert marker.lifetime.sec == 2 and marker.frame_locked
         assert marker.action in (Marker.ADD, Marker.DELETE)
-        assert min(vector(marker.scale)) > 0.0 or marker.type == Marker.LINE_STRIP
+        if marker.type in (Marker.LINE_STRIP, Marker.TEXT_VIEW_FACING):
+            assert max(vector(marker.scale)) > 0.0
+        else:
+            assert min(vector(marker.scale)) > 0.0
         assert len(color(marker)) == 4
 
     kinds = {ns.split("/")[0] for ns in namespaces(second)}
@@ -594,7 +679,7 @@ def test_a_robot_without_the_frame_shows_the_rest_and_says_why(run, client, arm)
     ).publish(String(data=SLIDER))
     array = node.ask(["lift", "spin"], [0.5, 0.25], ())
     assert array.markers[0].action == Marker.DELETEALL
-    assert namespaces(array) == {"torque", "inertia"}
+    assert namespaces(array) == {"torque", "torque/numbers"}
     client.diagnostics(
         node.node, lambda _, values: "markers.velocity_ellipsoid.frame" in values["last rejection"]
     )
@@ -677,6 +762,8 @@ def typed_markers(group, header):
             marker.points = [
                 Point(x=x, y=y, z=z) for x, y, z in numbers["points"][row].reshape(-1, 3).tolist()
             ]
+        if "text" in numbers:
+            marker.text = bytes(numbers["text"][row]).decode()
         yield marker
 
 
@@ -728,6 +815,8 @@ SOURCES = {
             "markers.velocity_ellipsoid.frame": "tool",
             "markers.force_ellipsoid.frame": "wrist_roll",
             "markers.torque.source": "effort",
+            "markers.torque.numbers": "all",
+            "markers.inertia.show": True,
         },
     ),
     "centroidal": (
@@ -746,6 +835,7 @@ def test_serialized_arrays_are_the_typed_ones(which, base):
     kinds, values = SOURCES[which]
     source = Source(kinds, SLIDER if which == "slider" else ARM7.read_text(), **values, **base)
     rng, changes, cleared, deleted = np.random.default_rng(1), 0, 0, 0
+    findings_of(source.robot)
     for _ in range(240):
         state = at_random(source, rng)
         header = Header(frame_id=source.robot.world_frame)
@@ -819,7 +909,7 @@ def test_markers_that_disappear_are_deleted_and_come_back(monkeypatch):
     source = Source(
         dynamics_markers.DYNAMICS,
         ARM7.read_text(),
-        **{"markers.torque.source": "effort", "markers.inertia.show": False},
+        **{"markers.torque.source": "effort", "markers.torque.numbers": "none"},
     )
     serialized = []
 

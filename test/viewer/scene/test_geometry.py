@@ -131,3 +131,19 @@ def test_the_ground_is_reached_along_gravity():
     close(ground @ up, 0.25)
     close(np.cross(ground - point, up), np.zeros(3))
     close(geometry.up_direction(np.zeros(3)), [0, 0, 1])
+
+
+def test_the_outline_of_an_ellipsoid_is_three_circles():
+    points = geometry.ellipsoid_outline()
+    close(np.linalg.norm(points, axis=1), 1.0)
+    assert (np.linalg.norm(np.diff(points, axis=0), axis=1) < 0.27).all()  # no line across
+    for axis in range(3):
+        assert (abs(points[:, axis]) < 1e-12).sum() >= geometry.OUTLINE_STEPS
+
+
+def test_the_outline_of_a_box_is_its_edges():
+    points = geometry.box_outline()
+    edges = {frozenset(map(tuple, ends)) for ends in zip(points[:-1], points[1:])}
+    assert len(edges) == 12
+    assert all(np.count_nonzero(np.diff(list(edge), axis=0)) == 1 for edge in edges)
+    assert (abs(points) == 1.0).all()
