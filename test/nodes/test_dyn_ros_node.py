@@ -517,3 +517,33 @@ def test_one_pass_over_the_kinematics_for_each_state(run, client, arm, monkeypat
     for calls in states:
         assert set(calls) <= set(all_calls)
         assert len(set(calls)) == len(calls)
+
+
+@pytest.mark.parametrize(
+    "module, topic, velocity, text",
+    [
+        (
+            "vereshchagin_node",
+            "constraint_torques",
+            VELOCITY,
+            "no message received on ~/constraints",
+        ),
+        ("dynamics_node", "nle", (), "unknown velocity of shoulder_yaw"),
+    ],
+)
+def test_what_a_robot_need_not_provide_is_logged_once_as_information(
+    client, start, arm, module, topic, velocity, text
+):
+    node = start(module=f"dyn_ros.nodes.{module}")
+    client.listen(JointState, f"{node.name}/{topic}")
+    speak = client.speaker(node)
+
+    def send(status):
+        speak.send(speak.message(arm.joint_names, POSITION, velocity))
+        return text in status.message
+
+    for _ in range(5):
+        client.diagnostics(node, lambda status, _: send(status))
+    client.stop_listening()
+    [line] = [line for line in node.output().splitlines() if text in line]
+    assert line.startswith("[INFO]")

@@ -85,7 +85,7 @@ class Report:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._last_logged: dict[str, float] = {}
-        self._last_waiting = ""
+        self._last_waiting, self._is_waiting_logged = "", False
         self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", 10)
         self.count = Counts()
 
@@ -109,13 +109,19 @@ class Report:
             else:
                 self._node.get_logger().warning(text)
 
-    def log_waiting(self, waiting: str) -> None:
-        """Log what outputs wait for, once it has not changed between two calls."""
+    def log_waiting(self, waiting: str, is_fault: bool = True) -> None:
+        """Log what outputs wait for, once it has not changed between two calls.
+
+        A fault is a warning, which is repeated; anything else is information.
+        """
         if waiting != self._last_waiting:
-            self._last_waiting = waiting
+            self._last_waiting, self._is_waiting_logged = waiting, False
             self._last_logged.pop("waiting", None)
-        elif waiting:
+        elif waiting and is_fault:
             self.log("waiting", waiting, 2 * LOG_INTERVAL)
+        elif waiting and not self._is_waiting_logged:
+            self._is_waiting_logged = True
+            self._node.get_logger().info(waiting)
 
     def publish(
         self,

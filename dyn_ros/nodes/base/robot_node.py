@@ -460,7 +460,8 @@ class RobotNode(BaseNode):
         is_logged_here = (
             self.robot_owner is self or RobotNode.waiting_reason(self.robot_owner) != waiting
         )
-        self.report.log_waiting(waiting if is_logged_here else "")
+        # while states arrive, outputs wait for what a robot or its user need not provide
+        self.report.log_waiting(waiting if is_logged_here else "", is_fault=not count.states)
         owner = self.robot_owner
         jump = robot.collector.jumps.fault() if robot else ""
         # a description that waits for the positions of its locked joints is not faulty
