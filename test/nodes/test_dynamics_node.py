@@ -232,6 +232,7 @@ def test_a_floating_base_takes_odometry(client, node, speak, settings, arm):
     message = speak.message(arm.joint_names, POSITION, VELOCITY)
     base = Odometry(child_frame_id="base_link")
     base.header = message.header
+    base.header.frame_id = "odom"
     pose, twist = base.pose.pose, base.twist.twist
     pose.position.x, pose.position.y, pose.position.z = 1.0, 2.0, 3.0
     orientation = np.array([0.1, -0.2, 0.3, 0.9]) / np.linalg.norm([0.1, -0.2, 0.3, 0.9])
@@ -259,6 +260,8 @@ def test_a_floating_base_takes_odometry(client, node, speak, settings, arm):
     close(answer.velocity, v)
     close(answer.nle, dyn_ros.nonlinear_effects(model, data, q, v))
     close(matrix(answer.inertia), dyn_ros.crba(model, data, q))
+    transform = "if tf contains a transform from 'odom' to 'base_link'"
+    assert node.output().count(transform) == 1
 
     twist.angular.z = math.nan
     base.header.stamp.sec += 1

@@ -22,6 +22,7 @@ from visualization_msgs.msg import Marker, MarkerArray
 
 from ...cdr.template import Template
 from ...states.rate_limiter import StampLimiter
+from ...viewer.scene.legend_markers import make_legend
 from ...viewer.scene.marker_arrays import MarkerArrays
 from ..robot import DynamicsTerms, RobotContext, State
 from .dispatch import Compute
@@ -36,6 +37,7 @@ COMMON_MARKER_SPECS = (
     ),
     Spec("markers.lifetime", 2.0, "Lifetime of markers [s]. 0: unlimited.", limits=(0.0, 3600.0)),
     Spec("markers.width", 0.01, "Width of lines and arrow shafts [m].", limits=(1e-5, 10.0)),
+    Spec("markers.legend", False, "Whether ~/markers names its kinds in color, beside the robot."),
 )
 
 
@@ -144,12 +146,13 @@ class MarkerOutput:
     def _marker_reads(self) -> Iterable[str]:
         """Return the names of what the kinds that are shown read, as in `Output.reads`."""
         values = self._node.parameters.values
-        return {
+        reads = {
             name
             for kind in self._kinds
             if values[f"markers.{kind.name}.show"]
             for name in kind.reads(values)
         }
+        return reads | {"oMf"} if values["markers.legend"] else reads
 
     def make(self, robot: RobotContext) -> Compute:
         """Prepare `~/markers`: markers for RViz."""
@@ -172,12 +175,16 @@ class MarkerOutput:
         self, robot: RobotContext, values: Mapping[str, Any], header: Header
     ) -> Iterator[Draw]:
         """Yield the `Draw` of each kind that is shown; log those with invalid parameters."""
+        styles = []
         for kind in self._kinds:
             if values[f"markers.{kind.name}.show"]:
+                styles.append(MarkerStyle(kind, values, header))
                 try:
-                    yield kind.make(self._node, robot, MarkerStyle(kind, values, header))
+                    yield kind.make(self._node, robot, styles[-1])
                 except ValueError as error:
                     self._node.reject("markers", error)
+        if values["markers.legend"] and styles:
+            yield make_legend(self._node.get_name(), robot.model, styles)
 
     @staticmethod
     def clear() -> MarkerArray:

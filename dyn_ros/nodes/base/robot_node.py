@@ -334,6 +334,16 @@ class RobotNode(BaseNode):
             f"robot '{robot.model.name}': {robot.model.njoints} joints, {robot.model.nv} "
             f"coordinates, {robot.model.total_mass:.3f} kg moving"
         )
+        if robot.has_moving_base and not robot.collector.needs_odometry:
+            self._log_transform(robot)
+
+    def _log_transform(self, robot: RobotContext) -> None:
+        """Log which transform RViz needs to show the markers of a moving base."""
+        self.get_logger().info(
+            f"~/markers are expressed in '{robot.world_frame}': RViz shows them if tf contains a "
+            f"transform from '{robot.world_frame}' to '{robot.root_link}', which no node of "
+            "dyn_ros publishes"
+        )
 
     # --- from a message to outputs
 
@@ -393,7 +403,10 @@ class RobotNode(BaseNode):
             self.message_stamp(message),
             message.child_frame_id,
         )
+        is_first = not robot.odometry_frame and message.header.frame_id != ""
         robot.odometry_frame = message.header.frame_id
+        if is_first:
+            self._log_transform(robot)
         if reception is Reception.NEW_STATE:
             process_state(self.robot_users, robot, received)
 

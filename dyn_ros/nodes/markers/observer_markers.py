@@ -48,9 +48,14 @@ def make_contact_markers(node: Any, robot: RobotContext, style: MarkerStyle) -> 
 
 
 def make_external_effort_markers(node: Any, robot: RobotContext, style: MarkerStyle) -> Draw:
-    """Return the `Draw` of the external effort of each joint, relative to its threshold."""
+    """Return the `Draw` of the external effort of each joint, relative to its threshold.
+
+    Efforts beyond it have another color, unless the base moves: the ground exerts such efforts on
+    legs without a collision.
+    """
     arrows = JointArrows(robot.model, style)
-    colors = np.array([style.color, style.collision_color])
+    collision_color = style.color if robot.has_moving_base else style.collision_color
+    colors = np.array([style.color, collision_color])
 
     def draw(state: State, terms: DynamicsTerms) -> Iterable[MarkerArrays]:
         observation = node.valid_observation(robot)
@@ -74,7 +79,7 @@ OBSERVER = (
         Spec(
             "collision_color",
             [0.88, 0.04, 0.11, 1.0],
-            "Color beyond the threshold.",
+            "Color beyond the threshold, if the base is fixed.",
             size=4,
             limits=(0.0, 1.0),
         ),

@@ -26,7 +26,12 @@ import dyn_ros
 from dyn_ros.msg import CentroidalState, ConstrainedDynamics
 from dyn_ros.nodes.base import marker_output as kinds_of
 from dyn_ros.nodes.base.node_parameters import SPECS
-from dyn_ros.nodes.markers import centroidal_markers, dynamics_markers, vereshchagin_markers
+from dyn_ros.nodes.markers import (
+    centroidal_markers,
+    dynamics_markers,
+    observer_markers,
+    vereshchagin_markers,
+)
 from dyn_ros.nodes.robot.context import DynamicsTerms, RobotContext
 from dyn_ros.nodes.vereshchagin_node import VereshchaginNode
 from dyn_ros.srv import SetPayload
@@ -71,7 +76,7 @@ class Shown:
             self.node,
             **{
                 "markers." + name.replace("__", ".")
-                if "__" in name or name in ("rate", "lifetime", "width")
+                if "__" in name or name in ("rate", "lifetime", "width", "legend")
                 else name: value
                 for name, value in values.items()
             },
@@ -344,6 +349,29 @@ def test_the_largest_torque_is_a_percentage_of_its_limit(run, arm):
     assert "torque/numbers" not in namespaces(node.ask(arm.joint_names))
     done, why = node.set(torque__numbers="some")
     assert not done and "expected one of" in why
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_the_legend_names_what_is_shown_in_its_color(run, arm, module):
+    node = run(module=module, **HOLD)
+    assert not any("legend" in ns for ns in namespaces(node.ask(arm.joint_names)))
+    assert node.set(legend=True) == (True, "")
+    array = node.ask(arm.joint_names)
+    texts = {
+        marker.ns.removesuffix("/legend"): marker
+        for marker in array.markers
+        if marker.ns.endswith("/legend")
+    }
+    assert {ns.split("/")[0] for ns in namespaces(array)} <= texts.keys()
+    for name, marker in texts.items():
+        assert marker.text.strip() == name.replace("_", " ")
+        assert marker.type == Marker.TEXT_VIEW_FACING and marker.scale.z > 0.03
+        assert color(marker) == pytest.approx(
+            next(kind for kind in node.node.node.markers if kind.name == name).specs[2].default
+        )
+    heights = [marker.pose.position.z for marker in texts.values()]
+    assert heights == sorted(heights, reverse=True)
+    assert node.set(legend=False) == (True, "")
 
 
 def test_a_floating_base_shows_in_the_world(run, without_shapes):
@@ -945,3 +973,22 @@ def test_all_markers_are_deleted_even_if_the_first_state_fails():
         source.array(State(np.full(7, 1e300), None, 1))
     array = source.array(State(POSITION, None, 2))
     assert array.markers[0].action == Marker.DELETEALL and len(array.markers) > 1
+
+
+@pytest.mark.parametrize("base", [{}, FLOATING], ids=["fixed", "floating"])
+def test_efforts_beyond_the_threshold_are_collisions_if_the_base_is_fixed(base):
+    source = Source(observer_markers.OBSERVER[:1], ARM7.read_text(), **base)
+    model = source.robot.model
+    external = np.zeros(model.nv)
+    external[[-7, -6]] = 5.0, 20.0
+    source.valid_observation = lambda robot: SimpleNamespace(
+        external=external,
+        exceeded=abs(external) > 10.0,
+        positive_thresholds=lambda: np.full(model.nv, 10.0),
+    )
+    state = State(model.neutral(), np.zeros(model.nv), 1)
+    arcs = shown(source.array(state), "external_effort")
+    within, beyond = ([0.11, 0.63, 1.0, 1.0], [0.88, 0.04, 0.11, 1.0])
+    first = model.njoints - 6
+    close(color(arcs[first]), within, 1e-6)
+    close(color(arcs[first + 1]), within if base else beyond, 1e-6)

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shapes of markers: against bodies and mappings that are known."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -143,7 +145,7 @@ def test_the_outline_of_an_ellipsoid_is_three_circles():
 
 def test_the_outline_of_a_box_is_its_edges():
     points = geometry.box_outline()
-    edges = {frozenset(map(tuple, ends)) for ends in zip(points[:-1], points[1:])}
+    edges = {frozenset(map(tuple, ends)) for ends in itertools.pairwise(points)}
     assert len(edges) == 12
     assert all(np.count_nonzero(np.diff(list(edge), axis=0)) == 1 for edge in edges)
     assert (abs(points) == 1.0).all()
