@@ -57,6 +57,11 @@ def test_the_yaml_file_includes_one_that_has_these_arguments():
         r'\(\s*"(\w+)",\s',
         (ROOT / "dyn_ros" / "nodes" / "base" / "launch_file.py").read_text(),
     )
+    [check] = (each["include"] for each in entities if "include" in each)
+    assert (ROOT / check["file"].removeprefix(SHARE)).is_file()
+    [names] = check["arg"]
+    assert names["name"] == "arguments"
+    assert names["value"].split() == [each["arg"]["name"] for each in entities if "arg" in each]
     namespaces = []
     for group in (each["group"] for each in entities if "group" in each):
         [include] = (each["include"] for each in group)

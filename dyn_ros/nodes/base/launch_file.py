@@ -89,6 +89,22 @@ def viewer_description() -> LaunchDescription:
     )
 
 
+def require_files_description() -> LaunchDescription:
+    """Return a description that checks the files named by arguments of an including launch file."""
+    text = "Names of the arguments of the including launch file that are paths of files."
+
+    def check(context: LaunchContext) -> None:
+        for argument in _argument_text(context, "arguments").split():
+            _raise_if_missing(context, argument)
+
+    return LaunchDescription(
+        [
+            DeclareLaunchArgument("arguments", description=text),
+            OpaqueFunction(function=check),
+        ]
+    )
+
+
 def _make_description(
     arguments: Iterable[Argument], start: Callable[..., list[Any]], *parameters: Any
 ) -> LaunchDescription:
@@ -307,16 +323,17 @@ class LaunchError(RuntimeError):
 
 def require_file(argument: str) -> OpaqueFunction:
     """Return an action that raises a `LaunchError` if a file named by an argument is missing."""
+    return OpaqueFunction(function=_raise_if_missing, args=[argument])
 
-    def raise_if_missing(context: LaunchContext) -> None:
-        path = _argument_path(context, argument)
-        if path and not os.path.exists(path):
-            raise LaunchError(
-                f"{argument}: there is no file '{path}' (current folder: "
-                f"{os.getcwd()}); specify the path of an existing file"
-            )
 
-    return OpaqueFunction(function=raise_if_missing)
+def _raise_if_missing(context: LaunchContext, argument: str) -> None:
+    """Raise a `LaunchError` if the file that an argument names is missing."""
+    path = _argument_path(context, argument)
+    if path and not os.path.exists(path):
+        raise LaunchError(
+            f"{argument}: there is no file '{path}' (current folder: "
+            f"{os.getcwd()}); specify the path of an existing file"
+        )
 
 
 def require_package(name: str, argument: str | None = None) -> OpaqueFunction:

@@ -67,6 +67,7 @@ def describe(file):
 def test_each_file_is_tested():
     assert {path.name for path in LAUNCH.glob("*.launch.*")} == {
         *(f"{file}.launch.py" for file in (*ONE_NODE, "dyn_ros", "view", "viewer")),
+        "require_files.launch.py",
         "example.launch.xml",
         "two_robots.launch.yaml",
     }
@@ -192,17 +193,23 @@ def test_a_flag_that_is_neither_true_nor_false_ends_the_launch(argument):
             (f"{file}.launch.py", "robot_description_file")
             for file in (*ONE_NODE, "dyn_ros", "view", "viewer")
         ),
-        ("two_robots.launch.yaml", "left"),
     ],
 )
 def test_a_missing_description_ends_the_launch(tmp_path, file, argument):
-    if file.endswith(".yaml"):
-        pytest.importorskip("launch_yaml")
     path = tmp_path / "missing.urdf"
-    others = {"right": ARM7} if argument == "left" else {}
-    assert f"robot_description_file: there is no file '{path}'" in failure(
-        file.partition(".")[0], **{argument: path}, **others
+    assert f"{argument}: there is no file '{path}'" in failure(
+        file.partition(".")[0], **{argument: path}
     )
+
+
+@pytest.mark.parametrize(
+    "argument", ["left", "right", "left_drives", "right_drives", "params_file"]
+)
+def test_both_robots_are_checked_before_one_starts(tmp_path, argument):
+    pytest.importorskip("launch_yaml")
+    path = tmp_path / "missing"
+    output = failure("two_robots", **{"left": ARM7, "right": ARM7, argument: path})
+    assert f"{argument}: there is no file '{path}'" in output
 
 
 @pytest.mark.parametrize(
