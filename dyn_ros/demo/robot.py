@@ -25,10 +25,12 @@ from geometry_msgs.msg import WrenchStamped
 from rclpy.executors import Executor, ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.utilities import remove_ros_args
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import SetBool
 
+from ..command.arguments import positive_number
 from ..engine.model import Model
 from ..engine.model.urdf import read_description
 from ..nodes.messages.message_fields import from_inertia, wrench_numbers
@@ -42,16 +44,25 @@ PUSH_TIMEOUT = 1.0  # s; a push ends after this time without a message, as a bus
 
 def main() -> None:
     """Publish a moving robot until the process is asked to shut down."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("urdf", type=Path)
-    parser.add_argument("--rate", type=float, required=True)
-    options = parser.parse_args()
-    xml = read_description(options.urdf)
-    model = Model.from_urdf(xml)
+    parser = argparse.ArgumentParser(
+        prog="python3 -m dyn_ros.demo.robot",
+        description="Simulate a robot that publishes joint_states and robot_description.",
+        epilog="ROS arguments follow, such as --ros-args -r __ns:=/left.",
+    )
+    parser.add_argument("urdf", type=Path, help="URDF of a robot with a fixed base")
+    parser.add_argument(
+        "--rate", type=positive_number, default=200.0, help="rate of joint states [Hz] (200)"
+    )
+    options = parser.parse_args(remove_ros_args()[1:])
+    try:
+        xml = read_description(options.urdf)
+        model = Model.from_urdf(xml)
+    except (OSError, ValueError) as error:
+        parser.error(f"{str(options.urdf)!r}: {error}")
     motion = SineMotion(model.tree)
     # compiles, so it comes before rclpy changes the signals' default, which ends the process
     robot = CompliantRobot(model, motion)
-    rclpy.init(args=[])
+    rclpy.init()
     node = DemoRobot(xml, motion, robot)
     executor = SingleThreadedExecutor()
     executor.add_node(node)

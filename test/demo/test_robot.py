@@ -199,14 +199,20 @@ def test_what_it_publishes(person):
     assert abs(stamp - time.time()) < LIMIT
 
 
-def test_ctrl_c_ends_the_robot_quietly():
-    command = [sys.executable, "-m", "dyn_ros.demo.robot", str(ARM), "--rate", "100"]
+@pytest.mark.parametrize(
+    "arguments, namespace",
+    [(["--rate", "100"], ""), (["--ros-args", "-r", "__ns:=/left"], "/left")],
+    ids=["rate", "namespace"],
+)
+def test_ctrl_c_ends_the_robot_quietly(arguments, namespace):
+    command = [sys.executable, "-m", "dyn_ros.demo.robot", str(ARM), *arguments]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     context = rclpy.Context()
     rclpy.init(args=[], context=context)
     listener = rclpy.create_node("listener", context=context)
     end = time.monotonic() + LIMIT
-    while not listener.count_publishers("joint_states") and time.monotonic() < end:
+    while not listener.count_publishers(f"{namespace}/joint_states"):
+        assert time.monotonic() < end
         time.sleep(0.1)
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)
@@ -214,3 +220,19 @@ def test_ctrl_c_ends_the_robot_quietly():
     listener.destroy_node()
     rclpy.shutdown(context=context)
     assert (process.returncode, errors) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["nowhere.urdf"], "'nowhere.urdf'"),
+        ([__file__], "not XML"),
+        ([str(ARM), "--rate", "0"], "'0' is not a positive number"),
+    ],
+    ids=["missing", "not XML", "rate"],
+)
+def test_wrong_arguments_are_named(arguments, message):
+    command = [sys.executable, "-m", "dyn_ros.demo.robot", *arguments]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 2
+    assert message in result.stderr and "Traceback" not in result.stderr
