@@ -291,6 +291,7 @@ class Parameters:
         self.changes = 0
         for spec in specs:
             self._declare(node, spec)
+        node.add_pre_set_parameters_callback(self._with_types_of_empty_arrays)
         node.add_on_set_parameters_callback(self._on_set)
         node.add_post_set_parameters_callback(self._after_set)
 
@@ -312,6 +313,22 @@ class Parameters:
             self.faults[spec.name] = fault
             value = default
         self.values[spec.name] = value
+
+    def _with_types_of_empty_arrays(self, parameters: Iterable[Parameter]) -> list[Parameter]:
+        """Return parameters with the declared type of empty arrays.
+
+        In the output of `ros2 param dump`, they are `[]`, which `ros2 param load` reads as an array
+        of truth values.
+        """
+        return [
+            Parameter(parameter.name, type_, [])
+            if parameter.name in self.specs
+            and parameter.type_ == Parameter.Type.BOOL_ARRAY
+            and not parameter.value
+            and isinstance(type_ := self.specs[parameter.name].default, Parameter.Type)
+            else parameter
+            for parameter in parameters
+        ]
 
     def _changes(self, parameters: Iterable[Parameter]) -> dict[str, Any]:
         """Return the Python values, by name, of those parameters that are in `specs`."""

@@ -266,9 +266,11 @@ class Requests:
                 self._measurements, self._request_count = measured, self._request_count + 1
                 self._motion_recorder = Recorder(self._node.parameters.values["max_gap"])
             if isinstance(estimate, ValueError):
+                # the message names an argument of the Python function
+                reason = str(estimate).replace("samples: they", "the measurements")
                 raise Rejected(
-                    f"{estimate}; {self._request_count} requests have been measured so far; "
-                    "the next one adds to them"
+                    f"{reason.removeprefix('samples: ')}; {self._request_count} requests have been "
+                    "measured so far; the next one adds to them"
                 ) from estimate
             _fill_payload(response, estimate)
             response.requests, response.states = self._request_count, states

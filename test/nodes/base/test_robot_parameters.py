@@ -402,3 +402,16 @@ def test_every_parameter_is_described_and_has_a_value(client, start, name, some)
     assert len(answer.values) == len(described)
     config = (Path(__file__).parents[3] / "config" / f"{name}.yaml").read_text()
     assert [name for name in described if f" {name}:" not in config] == []
+
+
+def test_empty_arrays_of_a_dump_have_the_declared_type(client, start):
+    """`ros2 param load` reads the `[]` that `ros2 param dump` writes as truth values."""
+    node = start(module="dyn_ros.nodes.observer_node")
+    values = {"thresholds.fixed": [1.0], "joints": ["elbow_pitch"]}
+    assert client.set_parameters(node, **values) == (True, "")
+    for name in values:
+        empty = (Parameter.Type.BOOL_ARRAY, [])
+        assert client.set_parameters(node, **{name: empty}) == (True, "")
+        assert node.node.parameters.values[name] == []
+    done, reason = client.set_parameters(node, **{"joints": (Parameter.Type.BOOL_ARRAY, [True])})
+    assert not done and "STRING_ARRAY" in reason
