@@ -63,6 +63,7 @@ PREFIX = "dyn_ros.identification."
 FREQUENCIES = [0.1, 0.2, 0.4, 0.7]  # Hz
 MIN_ERROR_CHANGE = 0.02  # relative; smaller changes of errors are not listed
 MIN_COVERAGE_CHANGE = 0.1  # smaller changes of coverage may be single intervals
+MAX_LISTED_CASES = 5  # of each heuristic on the page
 
 
 # --- heuristics
@@ -1000,7 +1001,7 @@ def report(outcomes_by_case: Mapping[str, Sequence[dict[str, Outcome]]]) -> Iter
         "Cases named *measured* are recordings of [real "
         "robots](real_robots.md#what-was-measured); all other cases are simulated. A case is "
         "listed if the mean error of its joints changes by at least 2 %, or the coverage by at "
-        "least 1 %."
+        "least 1 %; of more than five cases, those with the largest changes are listed."
     )
     yield ""
     yield "| heuristic | thresholds | without it |"
@@ -1009,13 +1010,18 @@ def report(outcomes_by_case: Mapping[str, Sequence[dict[str, Outcome]]]) -> Iter
         rows = []
         for case, outcomes in outcomes_by_case.items():
             if failures := [outcome[name].failure for outcome in outcomes if outcome[name].failure]:
-                rows.append((np.inf, f"{case} fails: {failures[0]:.80}"))
+                rows.append((np.inf, np.inf, f"{case} fails: {failures[0]:.80}"))
                 continue
             mean, coverage = changes(outcomes, name)
             if abs(mean) > MIN_ERROR_CHANGE or abs(coverage) > 0.01:
                 share = f", coverage {100.0 * coverage:+.0f} %" if abs(coverage) > 0.005 else ""
-                rows.append((mean, f"{case} {100.0 * mean:+.0f} %{share}"))
-        listed = "; ".join(text for _, text in sorted(rows, reverse=True)) or "no change"
+                size = max(abs(mean), abs(coverage))
+                rows.append((size, mean, f"{case} {100.0 * mean:+.0f} %{share}"))
+        largest = sorted(rows, reverse=True)[:MAX_LISTED_CASES]
+        texts = [text for _, _, text in sorted(largest, key=lambda row: row[1], reverse=True)]
+        if len(rows) > len(largest):
+            texts.append(f"{len(rows) - len(largest)} more")
+        listed = "; ".join(texts) or "no change"
         yield f"| {name} | {', '.join(heuristic.constants) or '-'} | {listed} |"
     yield ""
     yield "## Heuristics that are not used"
@@ -1037,18 +1043,22 @@ def report(outcomes_by_case: Mapping[str, Sequence[dict[str, Outcome]]]) -> Iter
         "Constants that are computed from the threshold are not changed. The table names the case"
         " whose error changes most, if it changes by 2 % or more, and the case whose coverage "
         "changes most, if it changes by 10 % or more (several intervals). A dash means that no "
-        "case changes so much: the threshold need not be exact, or it only affects messages, "
-        "memory, or other functions."
+        "case changes so much. If both are dashes, the threshold is listed below the table: it "
+        "need not be exact, or it only affects messages, memory, or other functions."
     )
     yield ""
     yield "| threshold | value | meaning | halved | doubled |"
     yield "| --- | --- | --- | --- | --- |"
+    unchanged = []
     for threshold in thresholds():
-        changed = " | ".join(
-            largest_changes(outcomes_by_case, threshold, factor) for factor in FACTORS
-        )
+        changed = [largest_changes(outcomes_by_case, threshold, factor) for factor in FACTORS]
+        if changed == ["-", "-"]:
+            unchanged.append(f"`{threshold.label}`")
+            continue
         meaning = threshold.comment.replace("|", "")
-        yield f"| {threshold.label} | {threshold.text} | {meaning} | {changed} |"
+        yield f"| {threshold.label} | {threshold.text} | {meaning} | {' | '.join(changed)} |"
+    yield ""
+    yield f"These thresholds change no case so much: {', '.join(unchanged)}."
 
 
 def main() -> None:
