@@ -362,6 +362,14 @@ def _recorded(graph, words):
     assert words[:4] == ["-s", "mcap", "-o", words[3]] and words[4:] == ["/joint_states"]
 
 
+@kind("ros2 control switch_controllers")
+def _switched(graph, words):
+    """Not run: ros2_control is not installed here. Its command has these options."""
+    controllers = options(words, "--activate", "--deactivate")
+    page = (ROOT / "docs" / "hand_guiding.md").read_text()
+    assert "effort_controller" in controllers and "  effort_controller:\n" in page
+
+
 @kind("ros2 launch open_manipulator_bringup")
 def _driver(graph, words):
     """Not run: the driver is not installed here. Its repository has this file."""
