@@ -3,9 +3,11 @@
 """Builds the documentation as a site, with `make docs` or rosdoc2.
 
 The pages in Markdown are the same as in the repository. Links from them to the pages in its root
-folder lead to pages of the site; those to other files outside of docs are text.
+folder, and to the notebook, lead to pages of the site; links to other files outside of docs are
+text.
 """
 
+import json
 import posixpath
 import re
 from pathlib import Path
@@ -13,11 +15,12 @@ from pathlib import Path
 import dyn_ros
 
 ROOT = Path(dyn_ros.__file__).resolve().parents[1]
-PROJECT_PAGES = {  # pages in the root folder, and the pages that stand for them
+PROJECT_PAGES = {  # files that are not pages of docs, and the pages that show them
     "README.md": "project/readme.md",
     "CHANGELOG.rst": "project/changelog.rst",
     "CONTRIBUTING.md": "project/contributing.md",
     "QUALITY_DECLARATION.md": "project/quality_declaration.md",
+    "docs/notebook.ipynb": "project/notebook.md",
 }
 LINK = re.compile(r"(!?)\[([^\]\n]*(?:\n[^\]\n]+)?)\]\((?!\w+:)([^)#\s]*)(#[^)\s]*)?\)")
 
@@ -62,13 +65,25 @@ def on_the_site(link: re.Match, folder: str) -> str:
     return text
 
 
+def notebook_page(text: str) -> str:
+    """Return the cells of a notebook as Markdown, with a link that downloads it."""
+    cells = []
+    for cell in json.loads(text)["cells"]:
+        source = "".join(cell["source"])
+        cells.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+    title, *others = cells
+    download = "{download}`Download this page as a notebook </notebook.ipynb>`."
+    return "\n\n".join([title, download, *others])
+
+
 def read(app: object, document: str, source: list[str]) -> None:
-    """Replace a page that stands for one in the root folder, and links that leave the site."""
+    """Replace a page that shows a file outside of docs or a notebook, and adapt links."""
     pages = {Path(page).with_suffix("").as_posix(): path for path, page in PROJECT_PAGES.items()}
     path = pages.get(document, f"docs/{document}.md")
     if document in pages:
-        source[0] = (ROOT / path).read_text(encoding="utf-8")
-    if path.endswith(".md"):
+        text = (ROOT / path).read_text(encoding="utf-8")
+        source[0] = notebook_page(text) if path.endswith(".ipynb") else text
+    if path.endswith((".md", ".ipynb")):
         folder = posixpath.dirname(path)
         source[0] = LINK.sub(lambda link: on_the_site(link, folder), source[0])
 

@@ -3,8 +3,10 @@
 """The documentation as a site: what its pages list. `make docs` builds it and checks its links."""
 
 import importlib
+import json
 import re
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,7 @@ def test_the_site_contains_each_page_once():
         ("", "[a](docs/engine.md#the-cache)", "[a](/engine.md#the-cache)"),
         ("", "![a](docs/images/push.png)", "![a](/images/push.png)"),
         ("docs", "[a](../CONTRIBUTING.md)", "[a](/project/contributing.md)"),
+        ("", "[a](docs/notebook.ipynb)", "[a](/project/notebook.md)"),
         (
             "docs",
             "[a](#here) and [b](https://semver.org/)",
@@ -68,10 +71,27 @@ def test_links_on_the_site(folder, text, expected):
     assert conf.LINK.sub(lambda link: conf.on_the_site(link, folder), text) == expected
 
 
-def test_the_pages_of_the_root_folder_have_places_on_the_site():
+def test_files_outside_of_the_pages_have_places_on_the_site():
     conf = importlib.import_module("conf")
     for path, page in conf.PROJECT_PAGES.items():
         assert (ROOT / path).exists() and (DOCS / page).exists()
+
+
+def test_the_code_of_the_first_page_runs(monkeypatch):
+    [block] = re.findall(
+        r"code-block:: python\n\n((?: {3}.*\n|\n)+)", (DOCS / "index.rst").read_text()
+    )
+    monkeypatch.chdir(ROOT)
+    exec(textwrap.dedent(block), {})
+
+
+def test_the_notebook_is_a_page_with_its_code():
+    conf = importlib.import_module("conf")
+    cells = json.loads((DOCS / "notebook.ipynb").read_text())["cells"]
+    page = conf.notebook_page((DOCS / "notebook.ipynb").read_text())
+    code = re.findall(r"```python\n(.*?)\n```", page, re.DOTALL)
+    assert code == ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    assert page.startswith("# ") and "{download}" in page
 
 
 def test_badges_state_what_the_package_declares():
