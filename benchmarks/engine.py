@@ -413,7 +413,8 @@ def report():
         "the same arrays, so that code and data are in the caches of the processor; [in a control "
         "loop](in_the_loop.md), calls take longer. "
         f"Batches have {STATES} states and run in one thread. Pinocchio computes batches with "
-        "`rneaInParallel`, `abaInParallel`, or a Python loop, and `momentum_terms` with three functions. "
+        "`rneaInParallel`, `abaInParallel`, or a Python loop, and `momentum_terms` with three "
+        "functions. "
         f"{ROBOTS[0][0]} has a fixed base, {ROBOTS[1][0]} a floating base."
     )
     head, columns = [], []
