@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..engine.kernel.types import Array
-from ..engine.model.urdf import Tree
+from ..engine.model.urdf import Joint, Tree
 from ..states.joint_states import abbreviate_names
 from ..states.rate_limiter import RateLimiter
 from ..states.rules import check_base
 from .actor import Actor, PageSettings
 from .motion import SpringFollower
 from .page import page
-from .page.panel import Panel, show_waiting
+from .page.panel import Panel, show_waiting, slider_limits
 from .page.plots import Progress
 from .problems import MAX_PROBLEMS, Problems
 from .scene.camera import Cameras, raise_to_ground
@@ -144,6 +144,8 @@ class Session:
             self.touch = TouchTab(
                 robot, self.server.gui, settings.can_hang, self.panel.events.put, self.frame_node
             )
+        if settings.can_push:
+            robot.on_click(self.panel.select_link)
         if positions is not None:
             robot.move(positions[0])
         self._start_pushing()
@@ -286,10 +288,12 @@ class Session:
 
     # --- user input
 
-    def _handle_events(self, panel: Panel) -> None:
+    def _handle_events(self, panel: Panel, robot: RobotScene) -> None:
         """Carry out what users have done on the panel since the last update."""
         actions: dict[str, Callable[..., object]] = {
             "slide": self._slide,
+            "exceed": lambda slot, position: self._show_exceeded(robot.joints[slot], position),
+            "reset": lambda: self._reset_pose(panel, robot),
             "pause": self._start_manual_motion,
             "play": lambda: self._set_playing(True),
             "push": lambda link: self._start_pushing(),
@@ -298,6 +302,8 @@ class Session:
             "hang": self._hang,
             "weigh": self._weigh,
             "see": self.drawing.show,
+            "layer": robot.show_layer,
+            "transparent": robot.make_transparent,
         }
         while not panel.events.empty():
             action, *arguments = panel.events.get()
@@ -306,6 +312,21 @@ class Session:
     def _slide(self, slot: int, position: float) -> None:
         """Let a joint follow its slider to a position [rad, m]."""
         self._start_manual_motion().target[slot] = position
+
+    def _show_exceeded(self, joint: Joint, position: float) -> None:
+        """Show that a position that was typed [rad, m] is outside the limits of its joint."""
+        lower, upper = slider_limits(joint)
+        unit = "m" if joint.kind == "prismatic" else "rad"
+        self.show_problem(
+            joint.name, f"{position:.4g} {unit} is outside {lower:.4g} to {upper:.4g} {unit}"
+        )
+
+    def _reset_pose(self, panel: Panel, robot: RobotScene) -> None:
+        """Let all joints move to zero, or to the limit nearest to it."""
+        limits = np.array([slider_limits(joint) for joint in robot.joints]).reshape(-1, 2)
+        position = np.clip(0.0, *limits.T)
+        self._start_manual_motion().target[:] = position
+        panel.set_positions(position)
 
     def _start_manual_motion(self) -> SpringFollower:
         """Stop the robot's own motion; return the joints, which follow the sliders from now on."""
@@ -382,7 +403,7 @@ class Session:
         force = handle.update(seconds)
         self._was_pulled = self._was_pulled or handle.was_pulled
         self._actor.push(handle.link, force)
-        self.panel.show_force(force)
+        self.panel.show_force(force, handle.is_held)
 
     # --- the page
 
@@ -391,7 +412,7 @@ class Session:
         panel, robot, touch = self.panel, self.robot, self.touch
         if panel is None or robot is None or touch is None:
             return
-        self._handle_events(panel)
+        self._handle_events(panel, robot)
         self._update_hold()
         if self._follower is not None:
             self._follower.step(seconds)

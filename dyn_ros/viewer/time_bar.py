@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .page.panel import Panel
 
 SPEEDS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+FIRST_DATE = 978_307_200.0  # s since 1970, the year 2001; earlier times, as of tables, begin at 0
 SEEK_PAUSE = 0.5  # s; after a user moved the bar, the recording does not move it
 STEP_BACK, STEP_FORWARD = "\u25c0 state", "state \u25b6"
 
@@ -46,6 +47,13 @@ class TimeBar:
                 "speed", [f"{speed:g} x" for speed in SPEEDS], initial_value="1 x"
             )
         self._play.on_click(lambda event: self.events.put(("play", not self._plays)))
+        for label, hotkey, action in (
+            ("Play or pause", "space", lambda: ("play", not self._plays)),
+            ("Previous state", "arrowleft", lambda: ("step", -1)),
+            ("Next state", "arrowright", lambda: ("step", 1)),
+        ):
+            command = gui.add_command(label, hotkey=hotkey)
+            command.on_trigger(lambda event, action=action: self.events.put(action()))
         self._step.on_click(
             lambda event: self.events.put(("step", 1 if event.target.value == STEP_FORWARD else -1))
         )
@@ -70,11 +78,14 @@ class TimeBar:
         if plays != self._plays:
             self._plays = plays
             self._play.label = "Pause" if plays else "Play"
-        date = datetime.fromtimestamp(1e-9 * self._start + seconds, timezone.utc)
+        start = 1e-9 * self._start
+        date = "the time has no date"
+        if start > FIRST_DATE:
+            date = f"{datetime.fromtimestamp(start + seconds, timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
         text = (
             '<div class="dyn" style="font-variant-numeric:tabular-nums">'
             f'<b>{escape(self._name)}</b><br><span class="time">{seconds:.2f} s</span> of '
-            f"{self._duration:.2f} s &nbsp; {date:%Y-%m-%d %H:%M:%S} UTC"
+            f"{self._duration:.2f} s &nbsp; {date}"
             f'<br><span class="note">{escape(note) or "&nbsp;"}</span>'
             f"{self._strip_html(seconds, gaps)}</div>"
         )

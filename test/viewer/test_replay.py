@@ -303,6 +303,22 @@ def test_a_table(play, tmp_path):
     assert np.isfinite(player.latest()["gravity"]).all()
     assert np.isnan(player.latest()["nle"]).all()  # no velocities
     assert np.isnan(player.latest()["effort"]).all()
+    assert "the time has no date" in player.replay._bar._text.content
+
+
+def test_keys_play_and_step(play, arm):
+    player = play(arm)
+    commands = player.session.server.gui._command_handle_from_uuid.values()
+    keys = {command.hotkey: command for command in commands}
+    assert keys.keys() >= {"space", "arrowleft", "arrowright"}
+    for key, event in (
+        ("space", ("play", True)),
+        ("arrowleft", ("step", -1)),
+        ("arrowright", ("step", 1)),
+    ):
+        for callback in keys[key]._impl.trigger_cb:
+            callback(None)
+        assert player.replay._bar.events.get(timeout=10.0) == event
 
 
 def test_drives_of_a_recording(play, tmp_path):

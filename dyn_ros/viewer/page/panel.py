@@ -6,7 +6,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from html import escape
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,6 +18,7 @@ import numpy as np
 from ...engine.kernel.types import Array
 from ...engine.model.urdf import Joint
 from ..scene.legend import LEGEND, LEGEND_BY_FAMILY, LegendEntry
+from ..scene.scene import LAYERS
 from .plots import LIVE_CURVES, NO_CHOICE, NO_PROGRESS, Plots, Progress
 from .text_line import text_line
 
@@ -26,6 +30,8 @@ if TYPE_CHECKING:
 MAX_LEFT_WIDTH, MIN_LEFT_WIDTH = 300, 240  # px
 LEFT_WIDTH_FRACTION = 0.35  # width of left panel / small window
 RIGHT_WIDTH = 360  # px
+MAX_UNGROUPED_JOINTS = 12  # more joints are in groups that can be folded, and can be filtered
+OTHER_JOINTS = "other joints"
 UNLIMITED_ANGLE, UNLIMITED_DISTANCE = math.pi, 1.0  # rad, m; sliders of joints without limits
 
 FAMILY_LABELS = {
@@ -53,9 +59,10 @@ METER = Unit("m", 1.0, 3, 2)
 class Panel:
     """The panels of a page, for one robot.
 
-    The queue `events` contains user input: ("slide", slot, position), ("play",), ("pause",),
-    ("push", link), ("let go",), ("see", topic, family, visible), ("fit", client id), and the
-    events of `TouchTab`, which fills the container `touch_tab`.
+    The queue `events` contains user input: ("slide", slot, position), ("reset",), ("play",),
+    ("pause",), ("push", link), ("let go",), ("see", topic, family, visible), ("layer", name,
+    visible), ("transparent", value), ("fit", client id), and the events of `TouchTab`, which fills
+    the container `touch_tab`.
 
     `joints` have a slider and a plot each. `links` can be pushed, at first `pushed_link`; if this
     is empty, none can. `seconds` is the time span of the plots. If the robot `has_motion` of its
@@ -100,6 +107,7 @@ class Panel:
             self._narrow_plots = Plots(gui, joints, curves, seconds)
         self._markers_tab = self._tabs.add_tab("Markers")
         with self._markers_tab:
+            self._add_layers()
             self._add_marker_groups()
         self._right_panel = gui.add_panel(visible=False)
         self._right_panel.dock_right()
@@ -138,14 +146,33 @@ class Panel:
         self._gui.add_button("Fit view", color="gray", hint="Show the whole robot.").on_click(
             lambda event: self.events.put(("fit", event.client_id))
         )
+        self._reset = self._gui.add_button(
+            "Reset pose", color="gray", hint="Move all joints to zero, or to the nearest limit."
+        )
+        self._reset.on_click(lambda event: self.events.put(("reset",)))
         degrees = self._gui.add_checkbox(
             "degrees",
             False,
             hint="Show and set angles in degrees instead of radians.",
             visible=any(joint.kind != "prismatic" for joint in self._joints),
         )
+        self._filter = self._gui.add_text(
+            "find joint",
+            "",
+            hint="Show only joints whose names contain this text.",
+            visible=len(self._joints) > MAX_UNGROUPED_JOINTS,
+        )
         self._slider_folder = self._gui.add_folder(None)
+        with self._slider_folder:
+            self._group_folders = [
+                (self._gui.add_folder(title, expand_by_default=title is None), slots)
+                for title, slots in group_joints([joint.name for joint in self._joints])
+            ]
         self._make_sliders(np.zeros(len(self._joints)))
+
+        @self._filter.on_update
+        async def _(event: viser.GuiEvent) -> None:
+            self._filter_joints()
 
         @degrees.on_update
         async def _(event: viser.GuiEvent) -> None:  # runs in viser's thread, as `_set_sliders`
@@ -161,11 +188,26 @@ class Panel:
         """Replace all sliders by new ones at positions (n,) [rad, m]."""
         for slider in self._sliders:
             slider.remove()
-        with self._slider_folder:
-            self._sliders = tuple(
-                self._make_slider(slot, joint, self._unit_of(joint), x)
-                for slot, (joint, x) in enumerate(zip(self._joints, positions.tolist()))
-            )
+        sliders = {}
+        for folder, slots in self._group_folders:
+            with folder:
+                for slot in slots:
+                    joint = self._joints[slot]
+                    sliders[slot] = self._make_slider(
+                        slot, joint, self._unit_of(joint), float(positions[slot])
+                    )
+        self._sliders = tuple(sliders[slot] for slot in range(len(self._joints)))
+
+    def _is_found(self, joint: Joint) -> bool:
+        """Return True if the name of a joint contains the text of the filter."""
+        return self._filter.value.strip().lower() in joint.name.lower()
+
+    def _filter_joints(self) -> None:
+        """Show only the sliders of joints that are found, and their groups."""
+        for joint, slider in zip(self._joints, self._sliders):
+            _show(slider, self._is_found(joint))
+        for folder, slots in self._group_folders:
+            _show(folder, any(self._is_found(self._joints[slot]) for slot in slots))
 
     def _make_slider(
         self,
@@ -187,6 +229,7 @@ class Panel:
             marks=[(lower, mark_text(lower, unit)), (upper, mark_text(upper, unit))],
             hint=hint_text(joint, limits, unit),
             disabled=not self._enabled,
+            visible=self._is_found(joint),
         )
         slider.on_update(self._make_slide_handler(slot, unit))
         return slider
@@ -200,9 +243,15 @@ class Panel:
 
         # A coroutine runs in viser's own thread, before the robot's position is written there.
         async def on_slide(event: viser.GuiEvent) -> None:
-            if event.client is not None:  # moved by a user, not by the robot
-                self._plays = False
-                self.events.put(("slide", slot, event.target.value / unit.per_si))
+            if event.client is None:  # moved by the robot, not by a user
+                return
+            self._plays = False
+            slider = event.target
+            position = min(max(slider.value, slider.min), slider.max)
+            if position != slider.value:  # a number that was typed
+                typed_position, slider.value = slider.value / unit.per_si, position
+                self.events.put(("exceed", slot, typed_position))
+            self.events.put(("slide", slot, position / unit.per_si))
 
         return on_slide
 
@@ -220,10 +269,17 @@ class Panel:
         """Move the sliders to positions (n,), within their range, unless a user moves them."""
         self._loop.call_soon_threadsafe(self._set_sliders, q.tolist())
 
+    def set_positions(self, q: Array) -> None:
+        """Move the sliders to positions (n,), within their range, also if a user moves them."""
+        self._loop.call_soon_threadsafe(self._write_sliders, q.tolist())
+
     def _set_sliders(self, q: Sequence[float]) -> None:
         """Move the sliders, in viser's thread; see `show_positions`."""
-        if not self._plays:
-            return
+        if self._plays:
+            self._write_sliders(q)
+
+    def _write_sliders(self, q: Sequence[float]) -> None:
+        """Move the sliders, in viser's thread."""
         for slider, joint, x in zip(self._sliders, self._joints, q):
             if math.isfinite(x):
                 unit = self._unit_of(joint)
@@ -234,6 +290,7 @@ class Panel:
     def enable(self, enabled: bool) -> None:
         """Enable or disable the sliders."""
         self._enabled = enabled
+        self._reset.disabled = not enabled
         for slider in self._sliders:
             slider.disabled = not enabled
 
@@ -250,9 +307,8 @@ class Panel:
         )
         self._force = self._gui.add_html("")
         self._link.on_update(lambda event: self.events.put(("push", self.pushed_link)))
-        self._gui.add_button("Let go", visible=can_push).on_click(
-            lambda event: self.events.put(("let go",))
-        )
+        self._let_go = self._gui.add_button("Let go", visible=False)
+        self._let_go.on_click(lambda event: self.events.put(("let go",)))
         self.show_force(None)
 
     @property
@@ -260,8 +316,9 @@ class Panel:
         """The link that users have chosen to push."""
         return None if self._link.value == NO_CHOICE else self._link.value
 
-    def show_force(self, force: Array | None) -> None:
-        """Show the force (3,) of the push [N]."""
+    def show_force(self, force: Array | None, is_held: bool = False) -> None:
+        """Show the force (3,) of the push [N], and a button to release a handle that is held."""
+        _show(self._let_go, is_held)
         if not self._can_push:
             text = "A recording cannot be pushed."
         elif force is None or not np.any(force):
@@ -271,6 +328,24 @@ class Panel:
                 float(np.linalg.norm(force)), *(round(x) for x in force.tolist())
             )
         self._force.content = text_line(text)
+
+    def _add_layers(self) -> None:
+        """Add check boxes for what can be shown of the robot."""
+        with self._gui.add_folder("Robot", expand_by_default=False):
+            for layer in LAYERS:
+                box = self._gui.add_checkbox(layer, False)
+                box.on_update(
+                    lambda event, layer=layer: self.events.put(("layer", layer, event.target.value))
+                )
+            box = self._gui.add_checkbox(
+                "transparent", False, hint="See what is inside the robot, such as its markers."
+            )
+            box.on_update(lambda event: self.events.put(("transparent", event.target.value)))
+
+    def select_link(self, link: str) -> None:
+        """Choose the link to push."""
+        if self._link.value != link:
+            self._link.value = link
 
     def _add_marker_groups(self) -> None:
         """Add hidden folders for the groups of the legend, and a text for an empty tab."""
@@ -331,7 +406,7 @@ class Panel:
         """Show a line about the robot, highlighted if states arrive, and one for each problem."""
         lines = [
             text_line(text, "status live" if live else "status"),
-            *(text_line(problem, "bad") for problem in problems),
+            *(_problem_lines(problem) for problem in problems),
         ]
         content = f'<div class="dyn-status" role="status">{"".join(lines)}</div>'
         if content != self._status_shown:
@@ -354,6 +429,21 @@ class Panel:
             self._wide_plots.show(times, torques, progress)
         if widths != {True}:
             self._narrow_plots.show(times, torques, progress)
+
+
+def _show(control: Any, is_visible: bool) -> None:
+    """Show or hide a control; send only changes."""
+    if control.visible != is_visible:
+        control.visible = is_visible
+
+
+def _problem_lines(problem: str) -> str:
+    """Return a problem as HTML; lines after the first are folded."""
+    summary, *details = problem.split("\n")
+    if not details:
+        return text_line(summary, "bad")
+    lines = "".join(text_line(line, "soft") for line in details)
+    return f'<details class="dyn bad"><summary>{escape(summary)}</summary>{lines}</details>'
 
 
 def left_width(window: DynRosWindow) -> int:
@@ -405,6 +495,27 @@ def _legend_style(entries: Mapping[str, LegendEntry]) -> str:
 
 
 # --- sliders
+
+
+def group_joints(names: Sequence[str]) -> list[tuple[str | None, list[int]]]:
+    """Return titles and indices of groups of joints whose names begin alike.
+
+    Up to `MAX_UNGROUPED_JOINTS` joints are one group without a title. Joints that are alone in
+    their group are in the group "other joints".
+    """
+    if len(names) <= MAX_UNGROUPED_JOINTS:
+        return [(None, list(range(len(names))))]
+    titles = [re.sub(r"[_-]*\d.*", "", name) for name in names]
+    counts = Counter(titles)
+    titles = [
+        title if title and counts[title] > 1 else re.split(r"[_-]", name)[0]
+        for title, name in zip(titles, names)
+    ]
+    counts = Counter(titles)
+    groups: dict[str | None, list[int]] = {}
+    for slot, title in enumerate(titles):
+        groups.setdefault(title if counts[title] > 1 else OTHER_JOINTS, []).append(slot)
+    return sorted(groups.items(), key=lambda group: group[0] == OTHER_JOINTS)
 
 
 def slider_limits(joint: Joint) -> tuple[float, float]:

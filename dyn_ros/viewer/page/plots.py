@@ -72,10 +72,13 @@ LABEL_HEIGHT = 13  # px
 MAX_OUTLIER_SPREAD = 4.0  # range with outliers / without; above it, outliers are not shown
 SAMPLES_PER_OUTLIER = 20  # one in so many samples may be an outlier, at each end
 MIN_RELATIVE_RANGE = 0.05  # range / largest magnitude
+MIN_LIMIT_RANGE = 0.01  # range / effort limit
+MIN_ROBOT_RANGE = 1e-3  # range / largest torque of all joints, of joints without an effort limit
 TORQUE_NOISE = 1e-9  # N m, N; smaller values are numerical noise
 MIN_FILL = 0.35  # range of the curves / range of the axis; below it, the axis shrinks
 PREFIXES = ((1e4, 1e-3, "k"), (2e-2, 1.0, ""), (2e-5, 1e3, "m"), (0.0, 1e6, "\u00b5"))
 """Unit prefixes: smallest magnitude [N m, N] they are used for, factor, and symbol."""
+LIMIT_COLOR = "#868e96"
 NO_CHOICE = "nothing"
 NO_TORQUES = "No torques yet. The nodes publish them once joint states arrive."
 
@@ -102,17 +105,17 @@ class Scale(NamedTuple):
         text = f"{self.factor * value:.{max(self.decimals, 2)}f}"
         return text[1:] if float(text) == 0.0 and text[0] == "-" else text
 
-    def position(self, value: float) -> float:
-        """Return the position of a value [N m, N], from 0 at the lower end to 1 at the upper."""
-        lower, upper = self.range
-        return min(max((self.factor * value - lower) / (upper - lower), 0.0), 1.0)
+
+def effort_limit(joint: Joint) -> float:
+    """Return the effort limit of a joint [N m, N]; infinite without one."""
+    return joint.effort if 0.0 < joint.effort < math.inf else math.inf
 
 
-def find_range(samples: Array) -> tuple[float, float]:
+def find_range(samples: Array, min_range: float = 0.0) -> tuple[float, float]:
     """Return the range of samples (k, curves) to show, without short spikes.
 
     It is never empty: it is -1 to 1 if all samples are zero, and `MIN_RELATIVE_RANGE` of a constant
-    around it.
+    around it. It is at least `min_range` [N m, N], so that noise does not fill a plot.
     """
     inner_ends, ends = [], []
     for values in samples.T:
@@ -126,7 +129,8 @@ def find_range(samples: Array) -> tuple[float, float]:
     lower, upper = _widen_range(min(inner_ends), max(inner_ends))
     if max(ends) - min(ends) <= MAX_OUTLIER_SPREAD * (upper - lower):
         lower, upper = _widen_range(min(ends), max(ends))
-    return lower, upper
+    missing = max(min_range - (upper - lower), 0.0)
+    return lower - 0.5 * missing, upper + 0.5 * missing
 
 
 def _widen_range(lower: float, upper: float) -> tuple[float, float]:
@@ -170,26 +174,6 @@ def is_suitable(scale: Scale, lower: float, upper: float) -> bool:
     )
 
 
-def spread_labels(
-    positions: Sequence[float], distance: float, top: float, bottom: float
-) -> list[float]:
-    """Move labels apart to at least a distance, within top <= position <= bottom.
-
-    The positions may be in any order.
-    """
-    result = list(positions)
-    order = sorted(range(len(positions)), key=lambda i: positions[i])
-    edge = top
-    for i in order:
-        result[i] = edge = max(result[i], edge)
-        edge += distance
-    edge = bottom
-    for i in reversed(order):
-        result[i] = edge = min(result[i], edge)
-        edge -= distance
-    return result
-
-
 class Plots:
     """The plots of a robot's joints in a tab, `PLOTS_PER_PAGE` of them at a time."""
 
@@ -226,10 +210,11 @@ class Plots:
         if note != self._note.content:
             self._note.content, self._note.visible = note, bool(note)
         page = self._pages[self._page.value]
+        largest = float(abs(samples).max(initial=0.0, where=np.isfinite(samples)))
         for i, plot in enumerate(self._plots):
             if i < len(page):
                 slot = page[i]
-                plot.show(self._joints[slot], times, samples[:, :, slot])
+                plot.show(self._joints[slot], times, samples[:, :, slot], largest)
             else:
                 plot.hide()
 
@@ -252,9 +237,10 @@ class _Plot:
                 }
                 for name in curves
             ),
+            *({"label": "limit", "stroke": LIMIT_COLOR, "width": 1.0, "dash": (2, 4)},) * 2,
         )
         self._plot = gui.add_uplot(
-            (np.zeros(0),) * (1 + len(curves)),
+            (np.zeros(0),) * len(series),
             series,
             height=PLOT_HEIGHT,
             legend={"show": True, "live": True},
@@ -265,16 +251,23 @@ class _Plot:
         )
         self._seconds = seconds
 
-    def show(self, joint: Joint, times: Array, samples: Array) -> None:
-        """Show samples (k, curves) [N m, N] of a joint at times (k,) [s], and adapt the axis."""
+    def show(self, joint: Joint, times: Array, samples: Array, largest: float) -> None:
+        """Show samples (k, curves) [N m, N] of a joint at times (k,) [s], and adapt the axis.
+
+        `largest` is the largest magnitude of all joints.
+        """
         self._text.visible = self._plot.visible = True
-        lower, upper = find_range(samples)
+        limit = effort_limit(joint)
+        min_range = MIN_LIMIT_RANGE * limit if limit < math.inf else MIN_ROBOT_RANGE * largest
+        lower, upper = find_range(samples, min_range)
         if not is_suitable(self._scale, lower, upper):
             self._scale = find_scale(lower, upper)
             self._plot.axes = _axes_options(self._scale)
             self._plot.scales = _scale_options(self._scale, self._seconds)
         self._text.content = _plot_labels(joint, self._curves, self._scale, samples)
-        send_data(self._plot, times, self._scale.factor * samples)
+        limits = np.where(np.isfinite([-limit, limit]), [-limit, limit], math.nan)
+        curves = np.hstack([samples, np.tile(limits, (len(samples), 1))])
+        send_data(self._plot, times, self._scale.factor * curves)
 
     def hide(self) -> None:
         """Hide the plot and its labels."""
@@ -352,19 +345,17 @@ def _plot_labels(joint: Joint, curves: Sequence[str], scale: Scale, samples: Arr
     values = {
         curve: value for curve, value in zip(curves, samples[-1].tolist()) if math.isfinite(value)
     }
-    inner_height = PLOT_HEIGHT - TOP_PADDING - BOTTOM_PADDING
-    positions = spread_labels(
-        [TOP_PADDING + (1.0 - scale.position(value)) * inner_height for value in values.values()],
-        LABEL_HEIGHT,
-        0.5 * LABEL_HEIGHT,
-        PLOT_HEIGHT - 0.5 * LABEL_HEIGHT,
-    )
+    top = 0.5 * (PLOT_HEIGHT - LABEL_HEIGHT * (len(curves) - 1))
     labels = "".join(
-        f'<span class="dyn-label" style="color:{CURVES[curve].color}; top:{top:.0f}px">'
-        f'<i>{curve}</i> <span class="{curve}">{scale.format_value(value)}</span></span>'
-        for (curve, value), top in zip(values.items(), positions)
+        f'<span class="dyn-label" style="color:{CURVES[curve].color}; '
+        f'top:{top + LABEL_HEIGHT * row:.0f}px"><i>{curve}</i> '
+        f'<span class="{curve}">{scale.format_value(values[curve])}</span></span>'
+        for row, curve in enumerate(curves)
+        if curve in values
     )
     unit = scale.prefix + ("N" if joint.kind == "prismatic" else "N m")
+    if (limit := effort_limit(joint)) < math.inf:
+        unit += f", limit {scale.factor * limit:.4g}"
     name = escape(joint.name)
     return (
         f'<div class="dyn dyn-joint" data-joint="{name}"><b title="{name}">{name}</b> '

@@ -8,7 +8,8 @@ rotation or one translation for each joint that moved, regardless of the links b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -34,6 +35,14 @@ MIN_JOINT_CHANGE = 1e-6  # rad, m; smaller changes are not sent
 DEFAULT_SHAPE_COLOR = (0.75, 0.75, 0.78, 1.0)
 DEFAULT_MESH_COLOR = (0.7, 0.7, 0.7, 1.0)
 BONE_COLOR = (235, 140, 40)
+LAYERS = ("collision shapes", "link frames", "joint axes")
+"""What can be shown in addition to the shapes of the links."""
+
+COLLISION_COLOR, COLLISION_OPACITY = (1.0, 0.55, 0.1, 1.0), 0.35
+SHAPE_OPACITY = 0.4  # of transparent shapes
+AXIS_COLOR = (30, 110, 255)
+MARK_SIZE = 0.08  # length of the axes of a frame / reach of the robot
+MIN_MARKED_SIZE = 0.1  # m; reach of a smaller robot
 SAMPLE_DIRECTIONS = np.concatenate(
     [measure_sphere(1.0)[0][::20], np.eye(3), -np.eye(3)]
 )  # about 100
@@ -49,13 +58,22 @@ def to_wxyz(R: ArrayLike) -> Array:
     return scalar_first(matrix_quaternion(np.asarray(R)))
 
 
+class DrawnShape(NamedTuple):
+    """A node with a shape of a link; `name` is the last part of the node's name."""
+
+    handle: viser.SceneNodeHandle
+    frame: Frame
+    name: str
+    shape: Shape
+
+
 class RobotScene:
     """The scene nodes of a robot.
 
     `tree` is from `read_urdf` without a root joint; for `folders` see `find_mesh`. For `joints`,
     `names` and `slots` see `TreeKinematics`. `reach` is the largest distance of a point of the
     robot from the origin of the root link, with all joints at zero [m]. `problems` are the reasons
-    why shapes are not shown.
+    why shapes are not shown; the first line of each is a summary.
     """
 
     def __init__(self, scene: viser.SceneApi, tree: Tree, xml: str, folders: Folders = ()) -> None:
@@ -69,7 +87,8 @@ class RobotScene:
         self._joint_nodes = self._add_joint_nodes()
         self._frames = {frame.name: frame for frame in tree.frames}
         self._frame_nodes: dict[str, viser.FrameHandle] = {}
-        self.problems: list[str] = []
+        self._on_click: Callable[[str], object] | None = None
+        self._layers: dict[str, list[viser.SceneNodeHandle]] = {}
         self._add_shapes(xml)
         zero = np.zeros((1, len(self.names)))
         self.reach = max(
@@ -106,48 +125,67 @@ class RobotScene:
     # --- shapes
 
     def _add_shapes(self, xml: str) -> None:
-        """Draw the visual shapes of each link, or else its collision shapes, or else bones.
+        """Draw the visual shapes.
 
-        Bones are drawn for links whose shapes cannot be shown, or for all joints if no link has a
-        shape that can be shown.
+        Collision shapes replace visual shapes that cannot be shown, also if there are no visual
+        shapes at all. Bones are drawn for links whose shapes cannot be shown, or for all joints if
+        no link has a shape that can be shown.
         """
-        visual, collision, problems = read_shapes(xml)
-        self.problems += problems
-        drawn_joints: set[int] = set()
-        undrawn_joints: set[int] = set()
-        for frame in self._tree.links:
-            shapes = {
-                "visual": visual.get(frame.name, []),
-                "collision": collision.get(frame.name, []),
-            }
-            for kind, link_shapes in shapes.items():
-                is_drawn = [
-                    self._add_shape(frame, f"{kind}{i}", shape)
-                    for i, shape in enumerate(link_shapes)
-                ]
-                if any(is_drawn):
-                    drawn_joints.add(frame.parent)
-                    break
-            else:
-                if any(shapes.values()):
-                    undrawn_joints.add(frame.parent)
+        visual, self._collision, self.problems = read_shapes(xml)
+        drawn_shapes = self._draw_links("visual", visual)
+        drawn_links = {drawn.frame.name for drawn in drawn_shapes}
+        replacements = {
+            link: shapes
+            for link, shapes in self._collision.items()
+            if link not in drawn_links and (visual.get(link) or not drawn_links)
+        }
+        drawn_shapes += self._draw_links("collision", replacements)
+        self._shapes = drawn_shapes
+        for drawn in drawn_shapes:
+            points = extreme_points(drawn.shape, self._folders)
+            X = drawn.frame.placement @ drawn.shape.placement
+            self.kinematics.add_points(drawn.frame.parent, points @ X[:3, :3].T + X[:3, 3])
+        drawn_joints = {drawn.frame.parent for drawn in drawn_shapes}
+        undrawn_joints = {frame.parent for frame in self._tree.links if visual.get(frame.name)}
         all_joints = range(-1, len(self._tree_joints))
         for joint in sorted(undrawn_joints - drawn_joints if drawn_joints else all_joints):
             self._add_bones(joint)
 
-    def _add_shape(self, frame: Frame, name: str, shape: Shape) -> bool:
-        """Draw a shape of a link; return False, and report a problem, if it cannot be drawn."""
+    def _draw_links(
+        self, kind: str, shapes: Mapping[str, Sequence[Shape]], opacity: float = 1.0
+    ) -> list[DrawnShape]:
+        """Draw the shapes of all links by their names; report those that cannot be drawn."""
+        drawn_shapes, failures = [], []
+        for frame in self._tree.links:
+            for i, shape in enumerate(shapes.get(frame.name, [])):
+                name = f"{frame.name.replace('/', '|')}:{kind}{i}"
+                try:
+                    drawn_shapes.append(self._draw_shape(frame, name, shape, opacity))
+                except MeshError as error:
+                    failures.append(f"link '{frame.name}': {error}")
+        if len(failures) > 1:
+            first = failures[0].partition(": ")[2]
+            failures.insert(0, f"{len(failures)} {kind} shapes are not shown, the first: {first}")
+        if failures:
+            self.problems.append("\n".join(failures))
+        return drawn_shapes
+
+    def _draw_shape(self, frame: Frame, name: str, shape: Shape, opacity: float) -> DrawnShape:
+        """Draw a shape of a link; raise a `MeshError` if it cannot be drawn."""
         X = frame.placement @ shape.placement
-        R, p = X[:3, :3], X[:3, 3]
-        name = f"{self._node_names[frame.parent]}/{frame.name.replace('/', '|')}:{name}"
-        try:
-            draw_shape(self._scene, name, shape, self._folders, wxyz=to_wxyz(R), position=p)
-            points = extreme_points(shape, self._folders)
-            self.kinematics.add_points(frame.parent, points @ R.T + p)
-        except MeshError as error:
-            self.problems.append(f"link '{frame.name}': {error}")
-            return False
-        return True
+        handle: viser.SceneNodeHandle = draw_shape(
+            self._scene,
+            f"{self._node_names[frame.parent]}/{name}",
+            shape,
+            self._folders,
+            opacity,
+            wxyz=to_wxyz(X[:3, :3]),
+            position=X[:3, 3],
+        )
+        drawn = DrawnShape(handle, frame, name, shape)
+        if self._on_click is not None:
+            self._report_clicks(drawn)
+        return drawn
 
     def _add_bones(self, joint: int) -> None:
         """Show a ball at a joint (-1: at the root link), and lines to its child frames."""
@@ -164,6 +202,63 @@ class RobotScene:
                 BONE_COLOR,
                 thickness=0.5 * width,
             )
+
+    # --- layers
+
+    def show_layer(self, layer: str, is_visible: bool) -> None:
+        """Show or hide one of `LAYERS`, which is drawn when it is first shown."""
+        if is_visible and layer not in self._layers:
+            self._layers[layer] = list(self._draw_layer(layer))
+        for node in self._layers.get(layer, ()):
+            node.visible = is_visible
+
+    def _draw_layer(self, layer: str) -> Iterator[viser.SceneNodeHandle]:
+        """Draw a layer; yield its nodes."""
+        size = MARK_SIZE * max(self.reach, MIN_MARKED_SIZE)
+        if layer == "collision shapes":
+            shapes = {
+                link: [replace(shape, color=COLLISION_COLOR) for shape in link_shapes]
+                for link, link_shapes in self._collision.items()
+            }
+            for drawn in self._draw_links("bound", shapes, COLLISION_OPACITY):
+                yield drawn.handle
+        elif layer == "link frames":
+            for i, frame in enumerate(self._tree.links):
+                yield self._scene.add_frame(
+                    f"{self._node_names[frame.parent]}/axes{i}",
+                    axes_length=size,
+                    axes_radius=0.05 * size,
+                    wxyz=to_wxyz(frame.placement[:3, :3]),
+                    position=frame.placement[:3, 3],
+                )
+        else:
+            for i, joint in enumerate(self._tree_joints):
+                yield self._scene.add_line_segments(
+                    f"{self._node_names[i]}/axis",
+                    size * np.array([[-joint.axis, joint.axis]]),
+                    AXIS_COLOR,
+                    thickness=0.1 * size,
+                )
+
+    def make_transparent(self, is_transparent: bool) -> None:
+        """Draw the shapes again, so that markers inside them can be seen."""
+        opacity = SHAPE_OPACITY if is_transparent else 1.0
+        self._shapes = [
+            self._draw_shape(drawn.frame, drawn.name, drawn.shape, opacity)
+            for drawn in self._shapes
+        ]
+
+    def on_click(self, report: Callable[[str], object]) -> None:
+        """Call `report(link)` when a user clicks a shape of a link."""
+        self._on_click = report
+        for drawn in self._shapes:
+            self._report_clicks(drawn)
+
+    def _report_clicks(self, drawn: DrawnShape) -> None:
+        """Report clicks on a shape."""
+        report, link = self._on_click, drawn.frame.name
+        assert report is not None
+        drawn.handle.on_click(lambda _: report(link))
 
     # --- queries
 
@@ -320,16 +415,22 @@ def _node_placement(node: viser.SceneNodeHandle) -> Array:
 
 
 def draw_shape(
-    scene: viser.SceneApi, name: str, shape: Shape, folders: Folders, **pose: Array
+    scene: viser.SceneApi,
+    name: str,
+    shape: Shape,
+    folders: Folders,
+    opacity: float = 1.0,
+    **pose: Array,
 ) -> viser.SceneNodeHandle:
     """Draw a shape as a node; raise a `MeshError` if a mesh cannot be drawn.
 
     `pose` has the entries `wxyz` and `position`.
     """
     if shape.kind == "mesh":
-        data = load_mesh(find_mesh(shape.uri, folders), shape.color).data
+        data = load_mesh(find_mesh(shape.uri, folders), shape.color, opacity).data
         return scene.add_glb(name, data, scale=shape.size, **pose)
     *rgb, alpha = shape.color or DEFAULT_SHAPE_COLOR
+    alpha *= opacity
     properties = {
         "color": tuple(round(255 * x) for x in rgb),
         "opacity": alpha if alpha < 1.0 else None,
@@ -353,7 +454,7 @@ class DisplayMesh(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def load_mesh(path: Path, color: Color | None = None) -> DisplayMesh:
+def load_mesh(path: Path, color: Color | None = None, opacity: float = 1.0) -> DisplayMesh:
     """Read a mesh file, in meters.
 
     If the file has no color, the whole mesh gets the color that is passed. Raise a `MeshError` if
@@ -365,10 +466,25 @@ def load_mesh(path: Path, color: Color | None = None) -> DisplayMesh:
             if not mesh.visual.defined or path.suffix.lower() == ".stl":
                 rgba = color or DEFAULT_MESH_COLOR
                 paint_mesh(mesh, rgba, alphaMode="BLEND" if rgba[3] < 1.0 else None)
+            if opacity < 1.0:
+                _make_mesh_transparent(mesh, opacity)
         points = _select_outermost(np.asarray(scene.to_mesh().vertices))
         return DisplayMesh(scene.export(file_type="glb"), points)
     except Exception as error:  # the library of each format raises its own errors
         raise MeshError(f"mesh '{path}' cannot be read: {error}") from error
+
+
+def _make_mesh_transparent(mesh: trimesh.Trimesh, opacity: float) -> None:
+    """Multiply the opacity of a mesh, which keeps its color or texture."""
+    if mesh.visual.kind != "texture":  # colors of faces or corners become one
+        paint_mesh(mesh, tuple(mesh.visual.main_color / 255.0))
+    material = mesh.visual.material
+    if hasattr(material, "to_pbr"):
+        material = mesh.visual.material = material.to_pbr()
+    factor = material.baseColorFactor
+    rgba = np.array([255, 255, 255, 255] if factor is None else factor, float)
+    rgba[3] *= opacity
+    material.baseColorFactor, material.alphaMode = rgba.astype(np.uint8), "BLEND"
 
 
 def paint_mesh(mesh: trimesh.Trimesh, color: Color, **material: Any) -> None:

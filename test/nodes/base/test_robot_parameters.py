@@ -413,5 +413,5 @@ def test_empty_arrays_of_a_dump_have_the_declared_type(client, start):
         empty = (Parameter.Type.BOOL_ARRAY, [])
         assert client.set_parameters(node, **{name: empty}) == (True, "")
         assert node.node.parameters.values[name] == []
-    done, reason = client.set_parameters(node, **{"joints": (Parameter.Type.BOOL_ARRAY, [True])})
+    done, reason = client.set_parameters(node, joints=(Parameter.Type.BOOL_ARRAY, [True]))
     assert not done and "STRING_ARRAY" in reason

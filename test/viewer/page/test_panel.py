@@ -20,8 +20,10 @@ from dyn_ros.viewer.page.panel import (
     DEG,
     MAX_LEFT_WIDTH,
     METER,
+    OTHER_JOINTS,
     RAD,
     Panel,
+    group_joints,
     mark_text,
     round_inward,
     show_waiting,
@@ -301,3 +303,76 @@ def test_waiting(server):
         for handle in server.gui._container_handle_from_uuid["root"]._children.values()
     ]
     assert len(text) == 1 and "Waiting for a robot" in text[0] and "Start &lt;one&gt;." in text[0]
+
+
+def test_a_typed_number_is_clamped_and_reported(panel, slide):
+    slide(1, 90.0)
+    assert panel.events.get(timeout=10.0) == ("exceed", 1, 90.0)
+    upper = slider_limits(panel._joints[1])[1]
+    assert panel.events.get(timeout=10.0) == ("slide", 1, upper)
+    assert panel._sliders[1].value == upper
+
+
+def test_layers_and_the_pose_are_requested(panel, server):
+    for label, event in (
+        ("link frames", ("layer", "link frames", True)),
+        ("collision shapes", ("layer", "collision shapes", True)),
+        ("transparent", ("transparent", True)),
+    ):
+        act(server, panel, find(panel, label), True)
+        assert panel.events.get(timeout=10.0) == event
+    act(server, panel, panel._reset, True)
+    assert panel.events.get(timeout=10.0) == ("reset",)
+    panel.enable(False)
+    assert panel._reset.disabled
+
+
+HUMANOID = [
+    *(f"leg_{side}_{k}_joint" for side in ("left", "right") for k in range(1, 7)),
+    "torso_1_joint",
+    "torso_2_joint",
+    "head_joint",
+    "FL_HAA",
+    "FL_KFE",
+]
+
+
+def test_many_joints_are_grouped_by_their_names():
+    assert group_joints(HUMANOID[:3]) == [(None, [0, 1, 2])]
+    assert group_joints(HUMANOID) == [
+        ("leg_left", [0, 1, 2, 3, 4, 5]),
+        ("leg_right", [6, 7, 8, 9, 10, 11]),
+        ("torso", [12, 13]),
+        ("FL", [15, 16]),
+        (OTHER_JOINTS, [14]),
+    ]
+
+
+def test_joints_are_found_by_a_part_of_their_names(server, monkeypatch):
+    monkeypatch.setattr(server.gui, "_resolve_client", lambda client_id: "a person")
+    joints = [replace(JOINT, name=name) for name in HUMANOID]
+    panel = Panel(server, "humanoid", joints, ["tool"], 5.0, True)
+    assert panel._filter.visible
+    act(server, panel, panel._filter, "Left_2")
+    found = [joint.name for joint, slider in zip(joints, panel._sliders) if slider.visible]
+    assert found == ["leg_left_2_joint"]
+    assert [folder.visible for folder, _ in panel._group_folders] == [True] + 4 * [False]
+    act(server, panel, find(panel, "degrees"), True)
+    assert sum(slider.visible for slider in panel._sliders) == 1
+    act(server, panel, panel._filter, "")
+    assert all(slider.visible for slider in panel._sliders)
+
+
+def test_details_of_a_problem_are_folded(panel):
+    panel.show_status("ready", ["2 shapes are not shown\nlink <a>\nlink b", "short"])
+    html = panel._status.content
+    assert "<summary>2 shapes are not shown</summary>" in html
+    assert html.index("link &lt;a&gt;") < html.index("</details>") < html.index("short")
+
+
+def test_a_button_releases_what_is_held(panel):
+    assert not panel._let_go.visible
+    panel.show_force(np.array([1.0, 0.0, 0.0]), True)
+    assert panel._let_go.visible
+    panel.show_force(None)
+    assert not panel._let_go.visible

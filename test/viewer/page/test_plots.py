@@ -4,7 +4,6 @@
 
 import math
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -21,7 +20,6 @@ from dyn_ros.viewer.page.plots import (
     find_range,
     find_scale,
     is_suitable,
-    spread_labels,
 )
 
 SECONDS = np.linspace(-10.0, 0.0, 100)
@@ -105,25 +103,11 @@ def test_an_axis_stays_while_it_fits():
     assert not is_suitable(scale, -1.1, 1.0) and not is_suitable(scale, -0.1, 0.1)
 
 
-@pytest.mark.parametrize(
-    "places",
-    [
-        [],
-        [40.0],
-        [40.0, 40.0, 40.0, 40.0],
-        [0.0, 0.0, 88.0],
-        [88.0, 87.0, 86.0],
-        [50.0, 10.0, 45.0],
-    ],
-)
-def test_labels_are_apart(places):
-    moved = spread_labels(places, 13.0, 6.5, 81.5)
-    assert len(moved) == len(places)
-    ordered = sorted(moved)
-    assert all(b - a >= 13.0 - 1e-9 for a, b in pairwise(ordered))
-    assert all(6.5 <= place <= 81.5 for place in moved)
-    for i, j in ((i, j) for i in range(len(places)) for j in range(len(places))):
-        assert places[i] >= places[j] or moved[i] < moved[j]
+def test_noise_far_below_a_limit_does_not_fill_a_plot():
+    lower, upper = find_range(curves(1e-5 * np.sin(SECONDS)), 0.2)
+    assert upper - lower == pytest.approx(0.2)
+    assert find_scale(lower, upper).prefix == ""
+    assert find_range(curves(np.sin(SECONDS)), 0.2) == find_range(curves(np.sin(SECONDS)))
 
 
 def contrast(color, ground):
@@ -177,10 +161,13 @@ def test_gaps_are_null(arm, sent):
     values = samples()
     values[20:30, 1, 0] = math.nan
     arm.show(SECONDS, values)
-    times, gravity, effort = updates(sent, "data")[0]
+    times, gravity, effort, *limits = updates(sent, "data")[0]
     np.testing.assert_array_equal(times, SECONDS)
     np.testing.assert_array_equal(gravity, values[:, 0, 0])
     assert effort[20:30] == [None] * 10 and effort[30:] == values[30:, 1, 0].tolist()
+    limit = arm._joints[0].effort
+    for sign, line in zip((-1.0, 1.0), limits, strict=True):
+        np.testing.assert_array_equal(line, np.full(len(SECONDS), sign * limit))
     sent[0].as_serializable_dict([])
 
 
@@ -189,7 +176,7 @@ def test_labels_and_unit(arm):
     values[-1, :, 0] = 0.5, math.nan
     arm.show(SECONDS, values)
     text = arm._plots[0]._text.content
-    assert 'data-joint="shoulder_yaw"' in text and ">N m<" in text
+    assert 'data-joint="shoulder_yaw"' in text and ">N m, limit 110<" in text
     assert '<span class="gravity">0.50</span>' in text and 'class="effort"' not in text
     assert "peak" not in text
     values[:, :, 0] -= values[:, :, 0].max() - 1e-14  # the axis ends at 0

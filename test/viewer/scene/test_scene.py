@@ -3,6 +3,7 @@
 """The robot on the page: its joints as scene nodes, its shapes."""
 
 import importlib.metadata
+import io
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ pytest.importorskip("viser", reason="no viser: pip install viser")
 
 import trimesh
 
-from dyn_ros.viewer.scene.scene import RobotScene, load_mesh
+from dyn_ros.viewer.scene.scene import SHAPE_OPACITY, RobotScene, load_mesh
 from peer import EXAMPLE_ROBOTS, FILES
 
 EVERY_JOINT = Path(__file__).parents[2] / "robots" / "every_joint.urdf"
@@ -172,6 +173,80 @@ def test_real_meshes(server, file):
     robot = shown(server, xml, [share])
     assert not robot.problems
     assert len(nodes(server, ":visual")) == xml.count("<visual>")
+
+
+def test_a_collision_shape_without_a_visual_one_is_hidden(server):
+    """It may be a box around a hand, for safety."""
+    simple = SHAPES.format('sphere radius="0.1"').replace("visual", "collision")
+    robot = shown(server, chain(SHAPES.format('box size="1 1 1"'), simple))
+    assert not robot.problems and not nodes(server, ":collision") and not nodes(server, "bone")
+    robot.show_layer("collision shapes", True)
+    [bound] = nodes(server, ":bound")
+    assert server.scene.get_handle_by_name(bound).visible
+    robot.show_layer("collision shapes", False)
+    assert not server.scene.get_handle_by_name(bound).visible
+
+
+def test_frames_and_axes_are_shown_on_request(server):
+    robot = shown(server, ARM.read_text())
+    before = set(nodes(server, "/robot"))
+    for layer in ("link frames", "joint axes"):
+        robot.show_layer(layer, False)
+    assert set(nodes(server, "/robot")) == before
+    robot.show_layer("link frames", True)
+    assert len(nodes(server, "/axes")) == len(robot.links)
+    robot.show_layer("joint axes", True)
+    axes = nodes(server, "/axis")
+    assert len(axes) == 7
+    for name, joint in zip(sorted(axes, key=len), robot.joints):
+        [[start, end]] = server.scene.get_handle_by_name(name).points
+        np.testing.assert_allclose(np.cross(end - start, joint.axis), 0.0, atol=1e-7)
+
+
+def test_many_missing_meshes_are_one_line_with_details(server):
+    missing = SHAPES.format('mesh filename="package://nobody/{}.stl"')
+    robot = shown(server, chain(missing.format("a"), missing.format("b")))
+    [problem] = robot.problems
+    first, *details = problem.split("\n")
+    assert first.startswith("2 visual shapes are not shown, the first: mesh 'package://nobody/a")
+    assert "mesh_paths=" in first
+    assert [line.split(":")[0] for line in details] == ["link 'a'", "link 'b'"]
+
+
+@pytest.mark.parametrize("content", [TRIANGLE, COLLADA], ids=["STL", "COLLADA"])
+def test_a_transparent_mesh_keeps_its_color(tmp_path, content):
+    path = tmp_path / ("mesh.stl" if content is TRIANGLE else "mesh.dae")
+    path.write_text(content)
+    color = (1.0, 0.5, 0.0, 1.0)
+    materials = []
+    for opacity in (1.0, SHAPE_OPACITY):
+        data = load_mesh(path, color, opacity).data
+        [mesh] = trimesh.load(io.BytesIO(data), file_type="glb").geometry.values()
+        materials.append(mesh.visual.material)
+    opaque, transparent = materials
+    assert transparent.alphaMode == "BLEND" and opaque.alphaMode != "BLEND"
+    assert transparent.baseColorFactor[3] == pytest.approx(255 * SHAPE_OPACITY, abs=1)
+    np.testing.assert_array_equal(transparent.baseColorFactor[:3], opaque.baseColorFactor[:3])
+
+
+def test_transparent_shapes_replace_the_others(server):
+    robot = shown(server, ARM.read_text())
+    before = nodes(server, ":visual")
+    for is_transparent, opacity in ((True, SHAPE_OPACITY), (False, None)):
+        robot.make_transparent(is_transparent)
+        assert sorted(nodes(server, ":visual")) == sorted(before)
+        assert {server.scene.get_handle_by_name(name).opacity for name in before} == {opacity}
+
+
+def test_a_click_names_the_link(server):
+    robot = shown(server, ARM.read_text())
+    links = []
+    robot.on_click(links.append)
+    robot.make_transparent(True)
+    for drawn in robot._shapes:
+        [entry] = drawn.handle._impl.click_cb
+        entry.callback(None)
+    assert set(links) <= set(robot.links) and len(links) == len(robot._shapes)
 
 
 def test_a_link_with_a_strange_name(server):
