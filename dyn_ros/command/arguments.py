@@ -555,6 +555,13 @@ def add_formats(command: argparse.ArgumentParser) -> None:
         )
 
 
+def add_no_browser(command: argparse.ArgumentParser) -> None:
+    """Add the option ``--no-browser`` to a command that serves a page."""
+    command.add_argument(
+        "--no-browser", action="store_true", help="print the address, but do not open the page"
+    )
+
+
 def add_recordings(command: argparse.ArgumentParser) -> None:
     """Add the recordings, and options about their topics, times and staleness."""
     command.add_argument(

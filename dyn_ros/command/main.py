@@ -178,7 +178,8 @@ def _add_demo(commands: Commands) -> None:
         default=8080,
         help="port of the page with the robot; if it is in use, the next free one (default: 8080)",
     )
-    command.add_argument("--no-browser", action="store_true", help="show only the table, no page")
+    arguments.add_no_browser(command)
+    command.add_argument("--no-page", action="store_true", help="show only the table, no page")
 
 
 def _run_demo(options: argparse.Namespace) -> None:
@@ -190,6 +191,7 @@ def _run_demo(options: argparse.Namespace) -> None:
         options.rate,
         options.duration,
         options.snapshot,
+        not options.no_page,
         not options.no_browser,
         options.port,
     )

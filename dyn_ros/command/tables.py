@@ -25,6 +25,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from ..check import Finding
+from ..drives.units import degrees_hint
 from ..engine.algorithms import generalized_gravity, nonlinear_effects, rnea
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
@@ -212,6 +213,7 @@ def _limit_messages(model: Model, q: Array, v: Array, torque: Array) -> list[str
     """Return a message for each value outside its limits, mimic joints included."""
     names, velocity_names = list(model.position_names), list(model.velocity_names)
     positions = [*zip(names, q, model.lower, model.upper)]
+    kinds = {joint.name: joint.kind for joint in model.tree.joints if joint.mimic is None}
     velocities = [*zip(velocity_names, v, model.velocity_limit)]
     for joint in model.tree.joints:
         rule = joint.mimic
@@ -223,7 +225,7 @@ def _limit_messages(model: Model, q: Array, v: Array, torque: Array) -> list[str
             )
             velocities.append((joint.name, rule.multiplier * rate, joint.velocity))
     lines = [
-        f'q of "{name}" is {x:.6g}, outside its limits {lower:.6g} to {upper:.6g}'
+        _position_message(name, kinds.get(name, ""), x, lower, upper)
         for name, x, lower, upper in positions
         if not lower <= x <= upper
     ]
@@ -233,6 +235,13 @@ def _limit_messages(model: Model, q: Array, v: Array, torque: Array) -> list[str
             if 0.0 < limit < abs(x):
                 lines.append(f'{quantity} of "{name}" is {x:.6g}, above its limit {limit:.6g}')
     return lines
+
+
+def _position_message(name: str, kind: str, x: float, lower: float, upper: float) -> str:
+    """Return the message on a position outside its limits."""
+    message = f'q of "{name}" is {x:.6g}, outside its limits {lower:.6g} to {upper:.6g}'
+    hint = degrees_hint(kind, x, lower, upper)
+    return f"{message}; {hint}" if hint else message
 
 
 def show_findings(

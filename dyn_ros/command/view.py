@@ -98,9 +98,7 @@ def add_view(commands: Commands) -> None:
         metavar="HOST",
         help="another name under which browsers may open the page; repeatable",
     )
-    command.add_argument(
-        "--no-browser", action="store_true", help="print the address, but do not open the page"
-    )
+    arguments.add_no_browser(command)
 
 
 def _run_view(options: argparse.Namespace) -> None:

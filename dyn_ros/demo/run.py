@@ -47,6 +47,7 @@ def run_demo(
     rate: float = 500.0,
     duration: float | None = None,
     snapshot: Path | None = None,
+    page: bool = True,
     browser: bool = True,
     port: int = 8080,
     mesh_folders: Sequence[Path] | None = None,
@@ -54,11 +55,11 @@ def run_demo(
     """Show the dynamics of a moving robot until Ctrl-C or for a limited time.
 
     `rate` is the rate of the joint states [Hz]; `duration` counts from the first message of the
-    node [s]. `snapshot` is an SVG file for the last picture. With `browser`, the demo also serves a
-    page, at `port` or the next free one, and opens it if there are a terminal and a display. By
-    default, meshes are searched in the folders above the description. Raise a `DemoError` if the
-    description cannot be read, ROS is missing, a process ended early, or the snapshot cannot be
-    written.
+    node [s]. `snapshot` is an SVG file for the last picture. With `page`, the demo also serves a
+    page, at `port` or the next free one, and with `browser` opens it if there are a terminal and a
+    display. By default, meshes are searched in the folders above the description. Raise a
+    `DemoError` if the description cannot be read, ROS is missing, a process ended early, or the
+    snapshot cannot be written.
     """
     tree = read_tree(urdf, root_joint)
     try:
@@ -82,11 +83,11 @@ def run_demo(
                 Child("the robot", "dyn_ros.demo.robot", str(urdf), "--rate", str(rate))
             ),
         ]
-        page: Page | None = None
+        viewer: Page | None = None
         page_nodes: Iterable[Child] = ()
-        if browser and can_serve_page(console):
-            page = Page(console, mesh_folders or urdf.resolve().parents, port)
-            stack.enter_context(page)
+        if page and can_serve_page(console):
+            viewer = Page(console, mesh_folders or urdf.resolve().parents, port, browser)
+            stack.enter_context(viewer)
             page_nodes = start_page_nodes(tree, root_joint)
         listener = stack.enter_context(Listener())
         screen = Terminal(console, tree) if console.is_terminal else Lines(console, tree)
@@ -98,7 +99,7 @@ def run_demo(
             children,
             stopped,
             duration,
-            page,
+            viewer,
             lambda: children.extend(stack.enter_context(child) for child in page_nodes),
         )
         if snapshot is not None and listener.message is not None:
@@ -275,8 +276,11 @@ def can_serve_page(console: Console) -> bool:
 class Page(Child):
     """The viewer's process; the demo continues if it fails."""
 
-    def __init__(self, console: Console, mesh_folders: Sequence[Path], port: int) -> None:
+    def __init__(
+        self, console: Console, mesh_folders: Sequence[Path], port: int, browser: bool
+    ) -> None:
         self._console, self._is_announced = console, False
+        self._opens_browser = browser
         folders = ",".join(f"'{folder}'" for folder in mesh_folders)
         super().__init__(
             "the viewer",
@@ -295,14 +299,14 @@ class Page(Child):
         )
 
     def announce(self) -> None:
-        """Print the address or the reason of a failure, once; open the page on a display."""
+        """Print the address or the reason of a failure, once; open the page if requested."""
         if self._is_announced:
             return
         address = self.find_output(ADDRESS)
         if address:
             self._is_announced = True
             self._console.print(f"[bold]Open {address}[/] and move the robot with the sliders.")
-            if self._console.is_terminal and has_screen():
+            if self._opens_browser and self._console.is_terminal and has_screen():
                 webbrowser.open(address)
         elif self.has_ended():
             self._is_announced = True

@@ -7,6 +7,7 @@ from __future__ import annotations
 import io
 import math
 import re
+import shutil
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -193,8 +194,10 @@ def make_view(title: str, table: Table, flow: Flow, now: float) -> Group:
         f"[bold]{flow.rate(now):.0f}[/] Hz   [bold]{flow.latency(now) * 1e3:.2f}[/] ms from joint "
         f"state to dynamics (median)   [bold]{flow.messages}[/] messages"
     )
-    hint = Text("see also:  ros2 topic echo /dynamics/gravity      Ctrl-C to quit", style="dim")
-    return Group(Text(title, style="bold"), "", table, "", statistics, hint)
+    hint = "Ctrl-C to quit"
+    if shutil.which("ros2"):  # also absent in a venv with ROS that is not activated
+        hint = f"see also:  ros2 topic echo /dynamics/gravity      {hint}"
+    return Group(Text(title, style="bold"), "", table, "", statistics, Text(hint, style="dim"))
 
 
 def message_view(

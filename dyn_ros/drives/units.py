@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -89,6 +90,17 @@ def _positions_beyond_limits(model: Model, q: Array) -> list[str]:
             np.isfinite(limit) & (limit > 0.0) & (largest > _MAX_LIMIT_RATIO * limit)
         )
     ]
+
+
+def degrees_hint(kind: str, x: float, lower: float, upper: float) -> str:
+    """Return a question if the position of a joint [rad] is probably in degrees, otherwise "".
+
+    It then lies far beyond its limits in rad, and within them in degrees.
+    """
+    radians, limit = math.radians(x), max(abs(lower), abs(upper))
+    if kind != "revolute" or abs(x) < _MAX_LIMIT_RATIO * limit or not lower <= radians <= upper:
+        return ""
+    return f"did you mean {x:g} degrees = {radians:.4g} rad?"
 
 
 def collapsed_masses(

@@ -42,10 +42,10 @@ def ran(monkeypatch):
 
 def test_demo_has_defaults(ran):
     assert cli.main(["demo"]) == 0
-    ((urdf, root_joint, rate, duration, snapshot, browser, port),) = ran
+    ((urdf, root_joint, rate, duration, snapshot, page, browser, port),) = ran
     assert urdf.name == "arm7.urdf" and urdf.is_file()
     assert (root_joint, rate, duration, snapshot) == ("fixed", 500.0, None, None)
-    assert (browser, port) == (True, 8080)
+    assert (page, browser, port) == (True, True, 8080)
 
 
 def test_demo_takes_its_options(ran, tmp_path):
@@ -64,6 +64,7 @@ def test_demo_takes_its_options(ran, tmp_path):
                 "2.5",
                 "--snapshot",
                 str(picture),
+                "--no-page",
                 "--no-browser",
                 "--port",
                 "9000",
@@ -71,7 +72,17 @@ def test_demo_takes_its_options(ran, tmp_path):
         )
         == 0
     )
-    assert ran == [(robot, "floating", 50.0, 2.5, picture, False, 9000)]
+    assert ran == [(robot, "floating", 50.0, 2.5, picture, False, False, 9000)]
+
+
+def test_no_browser_has_one_meaning(capsys):
+    texts = set()
+    for command in ("demo", "view"):
+        with pytest.raises(SystemExit):
+            cli.main([command, "--help"])
+        shown = " ".join(capsys.readouterr().out.split())
+        texts.add(shown.partition(" --no-browser ")[2].partition(" --")[0])
+    assert texts == {"print the address, but do not open the page"}
 
 
 @pytest.mark.parametrize(
@@ -445,6 +456,13 @@ def test_torque_of_a_floating_base_has_its_pose(capsys):
     result = json.loads(output(capsys, *arguments, "--json").out)
     assert result["q"]["root_joint/x"] == 2.0 and result["q"]["root_joint/qw"] == 1.0
     assert result["joints"][0]["q"] is None and result["joints"][0]["limit"] is None
+
+
+def test_torque_asks_for_degrees_if_these_are_within_limits(capsys):
+    arguments = ["torque", ARM7, "--q", "elbow_pitch=90", "wrist_pitch=300"]
+    lines = output(capsys, *arguments, "--json").err.splitlines()
+    assert lines[0].endswith("; did you mean 90 degrees = 1.571 rad?")
+    assert lines[1].startswith('warning: q of "wrist_pitch" is 300') and "degrees" not in lines[1]
 
 
 def test_torque_warns_of_values_outside_of_limits(capsys, pair):

@@ -48,7 +48,7 @@ def environment(other_domain):
 
 
 def command(*arguments):
-    return [sys.executable, "-m", "dyn_ros", "demo", "--no-browser", *arguments]
+    return [sys.executable, "-m", "dyn_ros", "demo", "--no-page", *arguments]
 
 
 def finished(environment, *arguments):
@@ -272,7 +272,7 @@ dyn_ros.demo.run.DISCOVERY_LIMIT = 0.0
 sys.exit(dyn_ros.command.main.main())
 """
     done = subprocess.run(
-        [sys.executable, "-c", late, "demo", "--no-browser"],
+        [sys.executable, "-c", late, "demo", "--no-page"],
         env=environment,
         capture_output=True,
         text=True,

@@ -5,6 +5,7 @@
 import io
 import math
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -167,4 +168,11 @@ def test_view_says_how_the_messages_flow():
     text = printed(make_view("the arm", joint_table(message_rows(TWO, {})), flow, 1.005))
     assert "the arm" in text
     assert "100 Hz" in text and "1.20 ms" in text and "101 messages" in text
-    assert "ros2 topic echo /dynamics/gravity" in text
+
+
+@pytest.mark.parametrize("path", [None, "/opt/ros/jazzy/bin/ros2"])
+def test_view_advises_ros2_only_where_it_is_installed(path):
+    with mock.patch("shutil.which", return_value=path):
+        text = printed(make_view("the arm", joint_table(message_rows(TWO, {})), Flow(), 0.0))
+    assert ("ros2 topic echo /dynamics/gravity" in text) == (path is not None)
+    assert "Ctrl-C to quit" in text
