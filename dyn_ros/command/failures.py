@@ -15,6 +15,7 @@ from types import TracebackType
 from .ctrl_c import INTERRUPTED_EXIT_CODE, is_dyn_ros_command
 
 EXIT_CODE = 2
+UNUSABLE_EXIT_CODE = 3  # there are results, and warnings that make them unusable
 
 _NO_MEMORY = "there is not enough memory; end other programs, or raise the limit (ulimit -v)"
 # What the loader of libraries, the system and Python say without memory.

@@ -24,6 +24,7 @@ from ..engine.model.write import write_urdf
 from ..files.writing import write_whole_files
 from . import arguments, recording_arguments
 from .arguments import ESTIMATE, Commands, UsageError, positive_number, report_errors
+from .failures import UNUSABLE_EXIT_CODE
 
 if TYPE_CHECKING:
     from ..identification import GainEstimate, GravityEstimate, Identification, JointResult, Samples
@@ -150,13 +151,20 @@ def add_identify(commands: Commands) -> None:
     )
 
 
-def _run_identify(options: argparse.Namespace) -> None:
-    """Run the command ``identify``."""
+def _run_identify(options: argparse.Namespace) -> int:
+    """Run the command ``identify``; return its exit code."""
     from rich.progress import TimeElapsedColumn
 
     from . import tables
 
     model, gravity = arguments.read_model(options), None
+    shown_faults: list[str] = []
+
+    def show_fault(text: str) -> None:
+        """Print a warning at once, since the estimation may take minutes."""
+        tables.show_warnings([text], options)
+        shown_faults.append(text)
+
     arguments.require_folders(options.output, options.report)
     _require_packages(options)
     with tables.progress_bar("reading", TimeElapsedColumn(), total=1.0) as show, report_errors():
@@ -165,7 +173,10 @@ def _run_identify(options: argparse.Namespace) -> None:
             gravity = _estimate_gravity(options, model)
             model.gravity = gravity.gravity
         result, gains = _identify_from_options(
-            options, model, lambda fraction, label: show(completed=fraction, description=label)
+            options,
+            model,
+            lambda fraction, label: show(completed=fraction, description=label),
+            show_fault,
         )
         validation = _read_validation(options, model, result)
         validation_errors = () if validation is None else result.errors(validation)
@@ -183,7 +194,10 @@ def _run_identify(options: argparse.Namespace) -> None:
                     "record more poses",
                     file=sys.stderr,
                 )
+    # above the tables, with those that are shown already
+    tables.show_warnings([text for text in result.faults if text not in shown_faults], options)
     tables.show_identification(result, options, validation, validation_errors)
+    return UNUSABLE_EXIT_CODE if result.faults else 0
 
 
 def _require_packages(options: argparse.Namespace) -> None:
@@ -202,7 +216,10 @@ def _require_packages(options: argparse.Namespace) -> None:
 
 
 def _identify_from_options(
-    options: argparse.Namespace, model: Model, progress: Callable[[float, str], None]
+    options: argparse.Namespace,
+    model: Model,
+    progress: Callable[[float, str], None],
+    notify: Callable[[str], None],
 ) -> tuple[Identification, GainEstimate | None]:
     """Identify the robot; return the result, and the gains if they were estimated."""
     from ..identification.identify_options import IdentifyOptions
@@ -261,6 +278,7 @@ def _identify_from_options(
         workers=options.workers,
         scheduler=options.scheduler,
         progress=progress,
+        notify=notify,
     )
     return result, gains
 

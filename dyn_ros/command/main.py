@@ -40,7 +40,8 @@ from .view import add_view
 _MAX_CONDITION_NUMBER = 1000.0
 _EXIT_CODES = (
     "exit codes: 0; 1: check has findings, or log found damaged recordings; 2: the input is "
-    "invalid, or the output cannot be written; 130: Ctrl-C"
+    "invalid, or the output cannot be written; 3: warnings above the tables of identify or payload "
+    "make them unusable; 130: Ctrl-C"
 )
 _COMPLETION_HELP = """bash: add to ~/.bashrc:
   source <(dyn_ros completion bash)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ..files.writing import write_whole_text
 from . import arguments, recording_arguments
 from .arguments import Commands, UsageError, report_errors
+from .failures import UNUSABLE_EXIT_CODE
 
 if TYPE_CHECKING:
     from ..identification import PayloadEstimate
@@ -47,10 +48,10 @@ def add_payload(commands: Commands) -> None:
     recording_arguments.add_options(command)
 
 
-def _run_payload(options: argparse.Namespace) -> None:
-    """Run the command ``payload``."""
+def _run_payload(options: argparse.Namespace) -> int:
+    """Run the command ``payload``; return its exit code."""
     from ..identification import identify_payload
-    from ..identification.solution import effort_unit_warnings
+    from ..identification.solution import effort_offset_warnings, effort_unit_faults
     from ..recordings.formats.sources import find_recordings, require_packages
     from . import tables
 
@@ -65,13 +66,19 @@ def _run_payload(options: argparse.Namespace) -> None:
             options, model, find_recordings(options.recordings), False
         )
         arguments.require_gains(options, locked_model)
-        warnings = [*samples.warnings, *effort_unit_warnings(locked_model, samples)]
+        faults = effort_unit_faults(locked_model, samples)
+        warnings = [
+            *samples.warnings,
+            *(() if faults else effort_offset_warnings(locked_model, samples)),
+        ]
         payload = identify_payload(locked_model, samples, options.load_frame)
+    tables.show_warnings(faults, options)
     tables.show_payload(locked_model.velocity_names, payload, warnings, options)
     if options.output:
         with report_errors(options.output):
             write_whole_text(options.output, _format_request(payload, options.name))
         print(f"wrote {options.output}")
+    return UNUSABLE_EXIT_CODE if faults else 0
 
 
 def _format_request(payload: PayloadEstimate, name: str) -> str:

@@ -304,6 +304,7 @@ def show_identification(
 ) -> None:
     """Print torque errors and friction of each joint, and parameters that are not determined.
 
+    Faults, which stand above, are not printed.
     ``validation_errors`` are the errors on other recordings, whose samples are ``validation``.
     """
     console = make_console()
@@ -325,7 +326,7 @@ def show_identification(
         console.print(f"--validate: {len(validation)} samples{_filter_text(validation)}.")
     for text in _friction_texts(result):
         console.print(f"further friction: {text}", markup=False)
-    _print_warnings([name_options(options, text) for text in result.warnings], "table")
+    show_warnings(result.warnings[len(result.faults) :], options)
     for text in result.undetermined[:_MAX_LISTED_UNDETERMINED]:
         console.print(f"not determined: {text}", markup=False)
     if len(result.undetermined) > _MAX_LISTED_UNDETERMINED:
@@ -469,7 +470,7 @@ def show_payload(
         "RMS in N m or N of the difference between measured torque and model, without "
         "the load, and with the load and the friction of these recordings."
     )
-    _print_warnings([name_options(options, text) for text in warnings], "table")
+    show_warnings(warnings, options)
 
 
 def show_thresholds(names: "Sequence[str]", limits: "CalibratedThresholds") -> None:
@@ -506,6 +507,11 @@ def show_contacts(path: Path, contacts: "Sequence[ContactInterval]") -> None:
     make_console().print(f"{path}: {count_noun(len(contacts), 'contact')}", markup=False)
     make_console().print(table)
     make_console().print("Stamps in s; efforts in N m or N; ratio to the threshold.")
+
+
+def show_warnings(warnings: Iterable[str], options: argparse.Namespace) -> None:
+    """Print warnings above or below the tables of a command without other formats."""
+    _print_warnings([name_options(options, text) for text in warnings], "table")
 
 
 def _print_warnings(warnings: Iterable[str], form: Format) -> None:

@@ -51,7 +51,12 @@ _REMEDY_TEXT = (
 
 
 def unit_warnings(model: Model, q: Array, v: Array, a: Array, effort: Array) -> list[str]:
-    """Return warnings of positions that are not in rad or m and efforts that are not in N m or N.
+    """Return the messages of `unit_faults`, or without any, those of `offset_warnings`."""
+    return unit_faults(model, q, v, a, effort) or offset_warnings(model, q, v, a, effort)
+
+
+def unit_faults(model: Model, q: Array, v: Array, a: Array, effort: Array) -> list[str]:
+    """Return messages on positions that are not in rad or m and efforts that are not in N m or N.
 
     The part of each effort that viscous and Coulomb friction, an offset and the inertial torque
     do not explain is compared with the gravity torque of the description. Joints that gravity
@@ -197,10 +202,7 @@ def _effort_messages(model: Model, q: Array, v: Array, a: Array, effort: Array) 
     }
     loaded_columns = {j: A for j, A in columns.items() if is_loaded[j]}
     min_gravity = _MIN_GRAVITY_RATIO * float(np.abs(gravity.mean(axis=0)).max(initial=0.0))
-    coupling = model.drives.coupling  # joints that several motors move have friction of all of them
-    has_one_motor = (
-        np.ones(model.nv, bool) if coupling is None else np.count_nonzero(coupling, 0) == 1
-    )
+    has_one_motor = _has_one_motor(model)
     unexplained = {j: _unexplained_variance(A, effort) for j, A in columns.items()}
 
     def gravity_messages(k: int, A: Array) -> list[str]:
@@ -223,16 +225,36 @@ def _effort_messages(model: Model, q: Array, v: Array, a: Array, effort: Array) 
 
     if messages := _gravity_direction_messages(model, q, v, inertial, effort):
         return messages
-    if messages := [text for k, A in columns.items() for text in gravity_messages(k, A)]:
-        return messages
+    return [text for k, A in columns.items() for text in gravity_messages(k, A)]
+
+
+def offset_warnings(model: Model, q: Array, v: Array, a: Array, effort: Array) -> list[str]:
+    """Return messages on efforts with a constant part that bodies and friction do not explain.
+
+    The arguments are those of `unit_faults`.
+    """
+    joints = [
+        k
+        for k in np.flatnonzero((effort.std(axis=0) > 0.0) & _has_one_motor(model))
+        if _moves_both_ways(v[:, k])
+    ]
+    if not joints:
+        return []
     rows = slice(None, None, 1 + 10 * v.size * model.njoints // _MAX_REGRESSOR_SIZE)
-    W = joint_torque_regressor(model, data, q[rows], v[rows], a[rows])
+    W = joint_torque_regressor(model, Data(model), q[rows], v[rows], a[rows])
     return [
         text
-        for k, A in columns.items()
-        if has_one_motor[k]
-        for text in _offset_messages(model.velocity_names[k], A[rows], W[:, k], effort[rows, k])
+        for k in joints
+        for text in _offset_messages(model.velocity_names[k], v[rows, k], W[:, k], effort[rows, k])
     ]
+
+
+def _has_one_motor(model: Model) -> NDArray[np.bool_]:
+    """Return a mask, (nv,): True unless several motors move the joint, with friction of each."""
+    coupling = model.drives.coupling
+    if coupling is None:
+        return np.ones(model.nv, bool)
+    return np.count_nonzero(coupling, 0) == 1
 
 
 def _gravity_direction_messages(
@@ -356,15 +378,12 @@ def _moves_both_ways(v: Array) -> bool:
     return bool(min((v > _MIN_SPEED).mean(), (v < -_MIN_SPEED).mean()) >= _MIN_DIRECTION_FRACTION)
 
 
-def _offset_messages(name: str, A: Array, W: Array, effort: Array) -> Iterator[str]:
-    """Yield a message on an effort with a constant part that bodies and friction do not explain.
+def _offset_messages(name: str, v: Array, W: Array, effort: Array) -> Iterator[str]:
+    """Yield a message on the effort of a joint with a constant part; see `offset_warnings`.
 
     ``W`` are the columns of the parameters of the bodies, which may have any values. Samples at
     rest are left out, as friction may have any value there.
     """
-    v = A[:, 1]
-    if not _moves_both_ways(v):
-        return
     moves = np.abs(v) > _MIN_SPEED
     v, W, effort = v[moves], W[moves], effort[moves]
     X = np.column_stack([np.sign(v), v, W[:, np.abs(W).max(axis=0) > 0.0]])

@@ -14,7 +14,7 @@ from .identify_options import IdentifyOptions
 from .result import Identification
 from .samples import Samples
 from .solution import Solution, estimate_parameters
-from .torque_equations import StageProgress
+from .torque_equations import Notify, StageProgress
 
 
 @accept_options(IdentifyOptions)
@@ -23,6 +23,7 @@ def identify(
     samples: Samples | Sequence[Samples],
     *,
     progress: StageProgress | None = None,
+    notify: Notify | None = None,
     **options: Any,
 ) -> Identification:
     """Estimate the parameters of a robot from measured torques.
@@ -42,6 +43,9 @@ def identify(
     **options
     progress : callable, optional
         Called with the completed fraction, and a word that describes the current step.
+    notify : callable, optional
+        Called with each fault of units and signs, before the estimation, which takes longer. All
+        are in ``Identification.faults``.
 
     Raises
     ------
@@ -69,8 +73,10 @@ def identify(
     """
     start_time = time.perf_counter()
     progress = progress or (lambda done, what: None)
+    notify = notify or (lambda text: None)
     result = estimate_confidence_intervals(
-        estimate_parameters(model, samples, IdentifyOptions(**options), progress), start_time
+        estimate_parameters(model, samples, IdentifyOptions(**options), progress, notify),
+        start_time,
     )
     progress(1.0, "done")
     return result

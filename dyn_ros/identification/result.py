@@ -210,7 +210,11 @@ class Identification:
     undetermined : tuple of str
         Base parameters that the recording does not determine, and motions that would determine
         them.
+    faults : tuple of str
+        Warnings that make the estimates unusable, such as efforts of the wrong sign, or masses
+        that collapsed.
     warnings : tuple of str
+        All warnings; first, these faults.
     seconds : float
         Duration of the estimation [s].
 
@@ -235,6 +239,7 @@ class Identification:
     held_out: tuple[slice, ...]
     contact_dimension: int
     undetermined: tuple[str, ...]
+    faults: tuple[str, ...]
     warnings: tuple[str, ...]
     seconds: float
 

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from ..drives.efforts import exclude_subtracted_gravity, rescale_torques
-from ..drives.units import collapsed_masses, unit_warnings
+from ..drives.units import collapsed_masses, offset_warnings, unit_faults
 from ..engine.algorithms import rnea
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
@@ -54,7 +54,7 @@ from .physical import Reference
 from .plain_least_squares import fit_plain_models
 from .result import BaseEstimate, Identification, JointResult, PlainModel
 from .samples import Samples
-from .torque_equations import StageProgress, TorqueEquations
+from .torque_equations import Notify, StageProgress, TorqueEquations
 
 _HELD_OUT_STRETCHES = 3  # stretches of consecutive samples that are held out
 _HELD_OUT_WITH_CONTACTS = 10  # stretches; many, so that they contain all combinations of contacts
@@ -73,6 +73,7 @@ class Solution(NamedTuple):
     held_out: tuple[slice, ...]  # stretches of samples that the first estimate did not use
     joints: tuple[JointResult, ...]  # errors are on the held-out samples
     plain_model: PlainModel  # plain least squares of all samples
+    faults: tuple[str, ...]  # of units and signs, which make the estimate unusable
     warnings: tuple[str, ...]  # outliers are added by ``to_identification``
     constants: Array  # (nv,) motor constants, torque per unit of effort
 
@@ -100,15 +101,16 @@ class Solution(NamedTuple):
                 "attached there, or meshes are wrong",
             )
         subset = self.samples.take(evenly_spaced(len(self.samples), REGRESSION_SAMPLES))
-        warnings += tuple(
-            collapsed_masses(
+        faults = (
+            *self.faults,
+            *collapsed_masses(
                 unknowns.model,
                 fit.parameters[: unknowns.body_parameter_count].reshape(-1, 10),
                 subset.q,
                 subset.v,
                 subset.a,
                 subset.tau,
-            )
+            ),
         )
         quantile, base_count = float(stdtrit(max(stretch_count - 1, 1), 0.975)), len(estimator.base)
         base = _base_estimate(estimator, fit, covariance[:base_count, :base_count], quantile)
@@ -134,7 +136,8 @@ class Solution(NamedTuple):
             held_out=self.held_out,
             contact_dimension=conditions.contact_dimension,
             undetermined=undetermined_remedies(unknowns, estimator.base, base, self.samples),
-            warnings=warnings,
+            faults=faults,
+            warnings=(*faults, *warnings),
             seconds=seconds,
         )
 
@@ -159,9 +162,11 @@ def estimate_parameters(
     samples: Samples | Sequence[Samples],
     options: IdentifyOptions,
     progress: StageProgress,
+    notify: Notify,
 ) -> Solution:
     """Estimate the parameters of a robot; see ``identify``.
 
+    0. Find faults of units and signs, before the steps that take long.
     1. Choose the friction terms of each joint.
     2. Fit the training samples, and measure errors on the held-out samples.
     3. Take one Gauss-Newton step of the widths, distances and velocities of friction.
@@ -178,6 +183,9 @@ def estimate_parameters(
         samples = dataclasses.replace(
             samples, tau=rescale_torques(model, samples.q, samples.tau, constants)
         )
+    faults = effort_unit_faults(model, samples)
+    for text in faults:
+        notify(text)
     features = FEATURES[not options.armature : 1 + 3 * options.friction]
     noise = None if options.noise is None else one_each("noise", options.noise, model.nv, above=0.0)
     velocity = (
@@ -229,7 +237,7 @@ def estimate_parameters(
     )
     joints = _held_out_results(estimator, equations, held_out_rows, plain_models[0], fit.parameters)
     warnings = [
-        *effort_unit_warnings(model, samples),
+        *(() if faults else effort_offset_warnings(model, samples)),
         *samples.warnings,
         *_unmoved_joint_warnings(model, samples),
         *(
@@ -258,6 +266,7 @@ def estimate_parameters(
         tuple(held_out_slices),
         joints,
         plain_models[-1],
+        tuple(faults),
         tuple(warnings),
         constants,
     )
@@ -365,11 +374,28 @@ def _require_samples(unknowns: Unknowns, samples: Samples) -> None:
 
 
 def effort_unit_warnings(model: Model, samples: Samples) -> list[str]:
-    """Return warnings about efforts that cannot be torques."""
+    """Return messages on positions and efforts that are not in SI units, or whose zero is wrong."""
+    return effort_unit_faults(model, samples) or effort_offset_warnings(model, samples)
+
+
+def effort_unit_faults(model: Model, samples: Samples) -> list[str]:
+    """Return messages on positions and efforts in other units, or of the wrong sign."""
+    return _check_efforts(unit_faults, model, samples)
+
+
+def effort_offset_warnings(model: Model, samples: Samples) -> list[str]:
+    """Return messages on efforts whose zero is wrong; they are meaningless if there are faults."""
+    return _check_efforts(offset_warnings, model, samples)
+
+
+def _check_efforts(
+    check: Callable[[Model, Array, Array, Array, Array], list[str]], model: Model, samples: Samples
+) -> list[str]:
+    """Return the messages of a check of the efforts; none if other forces act on the robot."""
     if samples.contacts or samples.f_ext is not None or not has_single_coordinate(model).all():
         return []
     subset = samples.take(evenly_spaced(len(samples), REGRESSION_SAMPLES))
-    return unit_warnings(model, subset.q, subset.v, subset.a, subset.tau)
+    return check(model, subset.q, subset.v, subset.a, subset.tau)
 
 
 def _unmoved_joint_warnings(model: Model, samples: Samples) -> list[str]:

@@ -54,6 +54,9 @@ _SUM_BLOCK = 4 * BLOCK_SIZE  # samples whose equations are added up in one call
 StageProgress = Callable[[float, str], None]
 """Function that gets the completed fraction, and a word that describes the current step."""
 
+Notify = Callable[[str], None]
+"""Function that gets a message, such as a warning."""
+
 
 class TorqueEquations:
     """Torque equations of the samples in ``rows``, ascending indices.

@@ -32,6 +32,7 @@ from ..identification.identify_options import IdentifyOptions
 from ..identification.locking import remaining_coordinates
 from ..identification.recorded_samples import lock_unrecorded_joints, read_recordings
 from ..identification.solution import Solution, estimate_parameters
+from ..identification.torque_equations import Notify
 from ..recordings.formats import is_table
 from ..recordings.formats.sources import find_recordings, open_source
 from ..recordings.options import ReadOptions, accept_options
@@ -74,6 +75,7 @@ def identify(
     workers: int | None = None,
     scheduler: str | None = None,
     progress: StageProgress | None = None,
+    notify: Notify | None = None,
     **options: Any,
 ) -> Identification:
     """Estimate the parameters of a robot from recordings of any kind and length.
@@ -107,6 +109,8 @@ def identify(
         As for ``map``.
     progress : callable, optional
         Called with the fraction that is done, and a word for what is being done.
+    notify : callable, optional
+        As for ``dyn_ros.identify``.
 
     Raises
     ------
@@ -149,6 +153,7 @@ def identify(
         workers=workers,
         scheduler=scheduler,
         progress=progress,
+        notify=notify,
     )
 
 
@@ -165,6 +170,7 @@ def identify_recordings(
     workers: int | None = None,
     scheduler: str | None = None,
     progress: StageProgress | None = None,
+    notify: Notify | None = None,
 ) -> Identification:
     """Identify a robot, in memory or in parts, see ``identify``; ``in_memory`` prevents parts.
 
@@ -173,6 +179,7 @@ def identify_recordings(
     neither positions nor efforts are locked as well and, in memory, those that do not move.
     """
     progress = progress or (lambda fraction, label: None)
+    notify = notify or (lambda text: None)
     if in_memory or (
         workers is None and scheduler is None and _fit_in_memory(paths, model, read_options)
     ):
@@ -180,7 +187,11 @@ def identify_recordings(
             model, paths, read_options, lock=lock, cutoff=cutoff, velocity=velocity
         )
         return identification.identify(
-            locked_model, samples, progress=progress, **vars(make_options(locked_model, samples))
+            locked_model,
+            samples,
+            progress=progress,
+            notify=notify,
+            **vars(make_options(locked_model, samples)),
         )
     _require_no_contacts(paths, model, read_options)
     locked_model, warnings = lock_unrecorded_joints(model, paths, read_options, lock)
@@ -195,6 +206,7 @@ def identify_recordings(
             make_options(locked_model, None),
             cutoff=cutoff,
             progress=progress,
+            notify=notify,
         )
     return dataclasses.replace(result, warnings=(*warnings, *result.warnings))
 
@@ -283,6 +295,7 @@ def identify_parts(
     *,
     cutoff: float | None,
     progress: StageProgress,
+    notify: Notify,
 ) -> Identification:
     """Estimate the parameters of a robot from parts of recordings.
 
@@ -294,7 +307,7 @@ def identify_parts(
     first_parts = spread_indices(len(calls), _MAX_FIRST_ESTIMATE_PARTS)
     cutoff = cutoff or _median_cutoff([calls[k] for k in first_parts], workers)
     first_solution, failures = _solve_first_parts(
-        model, [calls[k] for k in first_parts], workers, cutoff, progress, options
+        model, [calls[k] for k in first_parts], workers, cutoff, progress, notify, options
     )
     if len(first_parts) == len(calls):
         result = estimate_confidence_intervals(first_solution, start_time)
@@ -410,6 +423,7 @@ def _solve_first_parts(
     workers: Workers,
     cutoff: float,
     progress: StageProgress,
+    notify: Notify,
     options: IdentifyOptions,
 ) -> tuple[Solution, Counter[str]]:
     """Return an estimate from parts of recordings, and count reasons of parts not used."""
@@ -428,9 +442,14 @@ def _solve_first_parts(
     samples = Samples.concatenate([samples for _, samples in parts])
     recordings = np.repeat(*np.transpose([(n, len(samples)) for n, samples in parts]))
     samples = dataclasses.replace(samples, recording=recordings.astype(np.int32))
-    return estimate_parameters(
-        model, samples, options, lambda fraction, label: progress(0.1 + 0.2 * fraction, label)
-    ), failures
+    solution = estimate_parameters(
+        model,
+        samples,
+        options,
+        lambda fraction, label: progress(0.1 + 0.2 * fraction, label),
+        notify,
+    )
+    return solution, failures
 
 
 def _sum_parts(

@@ -105,6 +105,42 @@ def test_drives_of_locked_joints_are_kept(table, tmp_path):
     assert joints["elbow_joint"]["friction"] > 0.0 and joints["elbow_joint"]["offset"] != 0.5
 
 
+@pytest.fixture(scope="module")
+def arm_with_negated_efforts(tmp_path_factory):
+    """Arguments for a recording of three joints whose efforts have the wrong sign."""
+    locked = {f"wrist_{k}_joint": 0.0 for k in (1, 2, 3)}
+    model = load("ur10").reduced(lock=locked)
+    recording = record(
+        perturbed(model, seed=1), waves(np.zeros(3), 1.2, [0.1, 0.4]), noise=0.014, rate=100.0
+    )
+    table = {
+        name: -values if name.startswith("effort.") else values
+        for name, values in recording.table().items()
+    }
+    path = tmp_path_factory.mktemp("negated") / "recording.csv"
+    columns.write_columns(path, table)
+    options = [word for name in locked for word in ("--lock", f"{name}=0")]
+    return UR10, path, *options, "--no-shapes", "--friction-terms", "none"
+
+
+def test_faults_of_efforts_are_shown_before_the_estimation(arm_with_negated_efforts, capsys):
+    fit = "dyn_ros.identification.solution.choose_terms"
+    with mock.patch(fit, side_effect=ValueError("starts to estimate")):
+        assert run("identify", *arm_with_negated_efforts) == 2
+    shown = capsys.readouterr()
+    assert "its sign is wrong" in shown.out and "starts to estimate" in shown.err
+
+
+def test_faults_stand_above_the_tables_and_end_with_3(arm_with_negated_efforts, capsys):
+    collapsed = "dyn_ros.identification.solution.collapsed_masses"
+    with mock.patch(collapsed, return_value=["masses collapsed"]):
+        assert run("identify", *arm_with_negated_efforts) == 3
+    above, _, below = capsys.readouterr().out.partition("Torque errors")
+    text = "times the gravity torque of the description, so its sign is wrong"
+    assert text in " ".join(above.split()) and text not in " ".join(below.split())
+    assert "masses collapsed" in above and "masses collapsed" not in below
+
+
 @pytest.mark.parametrize("options, are_known", [([], True), (["--no-shapes"], False)])
 def test_shapes_are_those_of_the_description(table, options, are_known):
     with mock.patch.object(identification, "identify", wraps=identification.identify) as called:

@@ -99,6 +99,7 @@ def test_parts_give_what_memory_gives(request, workers, name, changes):
         workers,
         cutoff=10.0,
         progress=lambda fraction, label: progress.append(fraction),
+        notify=pytest.fail,
         options=IdentifyOptions(**options),
     )
     expected = dyn_ros.identify(
@@ -133,6 +134,7 @@ def test_parts_have_the_same_terms_of_friction(loaded, workers):
         workers,
         cutoff=10.0,
         progress=lambda fraction, label: None,
+        notify=pytest.fail,
         options=IdentifyOptions(**OPTIONS),
     )
     expected = dyn_ros.identify(
@@ -163,6 +165,7 @@ def test_parts_have_the_distances_over_which_friction_turns(recording, workers, 
         IdentifyOptions(**options),
         cutoff=10.0,
         progress=lambda fraction, label: None,
+        notify=pytest.fail,
     )
     expected = dyn_ros.identify(
         model, Samples.from_arrays(model, table.time, table.q, table.tau, cutoff=10.0), **options
@@ -187,6 +190,7 @@ def test_the_filter_is_chosen_from_a_few_parts(recording, workers):
         workers,
         cutoff=None,
         progress=lambda fraction, label: None,
+        notify=pytest.fail,
         options=IdentifyOptions(**OPTIONS),
     )
     assert 1.0 < result.samples.cutoff <= 20.0
@@ -204,6 +208,7 @@ def test_parts_that_are_too_short_are_reported(recording, workers):
         IdentifyOptions(**OPTIONS),
         cutoff=10.0,
         progress=lambda fraction, label: None,
+        notify=pytest.fail,
     )
     assert any("2 of 32 parts of the recordings were not used" in text for text in result.warnings)
 
@@ -218,6 +223,7 @@ def test_no_part_can_be_used(recording, workers):
             workers,
             cutoff=10.0,
             progress=lambda fraction, label: None,
+            notify=pytest.fail,
             options=IdentifyOptions(**OPTIONS),
         )
 
