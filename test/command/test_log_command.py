@@ -648,3 +648,10 @@ def test_jumps_of_positions_are_reported(tmp_path, capfd):
     assert "jumps and jumps back at 2.000000 s: 'elbow_pitch' by 0.9 rad" in text
     assert "jumps at 5.000000 s: 'upper_arm_roll' by 0.9 rad" in text
     assert "jumps by whole turns at 7.500000 s: 'wrist_roll' by 6.28 rad" in text
+
+
+def test_the_last_line_of_progress_counts_all_messages(small, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("dyn_ros.command.log._PROGRESS_PERIOD", 0.0)
+    assert run(small, "--out", tmp_path / "out") == 0
+    last = [line for line in capsys.readouterr().err.splitlines() if "messages/s" in line][-1]
+    assert last.startswith("100 %, ") and ", 0 messages/s" not in last

@@ -62,7 +62,7 @@ class Jobs:
         Combines two values, see `Reduction`. Once the iteration has ended, the list ``total``
         contains the combined value; it is empty if there is none.
     progress : callable, optional
-        Called with the fraction that is done, and the recording.
+        Called with the fraction that is done, and the recording, after each call was yielded.
     """
 
     def __init__(
@@ -100,6 +100,9 @@ class Jobs:
             else:
                 self._add_parts(call.recording, value, failure)
             yield call, value, failure
+            # after the caller has counted what is done
+            fraction = min(self._finished_size / self._total_size, 1.0)
+            self._progress(fraction, str(self._recordings[call.recording]))
         self.total = [self._workers.value(handle) for handle in self._total_reduction.finish()]
 
     def _add_parts(self, index: int, plan: Any, failure: Failure | None) -> None:
@@ -112,13 +115,13 @@ class Jobs:
             len(calls),
             Reduction(self._workers, self._reduce),
         )
-        self._advance(index, unit * finished if calls else self._sizes[index])
+        self._finished_size += unit * finished if calls else self._sizes[index]
         self._finish_recording(index)
 
     def _finish_part(self, call: Call, values: Sequence[Any]) -> None:
         """Note that a part is done, with its value in a sequence, which may be empty."""
         self._unfinished_parts[call.recording] -= 1
-        self._advance(call.recording, call.size)
+        self._finished_size += call.size
         self._reductions[call.recording].put(call.number or 0, values)
         self._finish_recording(call.recording)
 
@@ -126,13 +129,6 @@ class Jobs:
         """Add the value of a recording to the total if all its parts are done."""
         if not self._unfinished_parts[index]:
             self._total_reduction.put(index, self._reductions.pop(index).finish())
-
-    def _advance(self, index: int, share: float) -> None:
-        """Report progress; ``share`` is the finished size of a recording."""
-        self._finished_size += share
-        self._progress(
-            min(self._finished_size / self._total_size, 1.0), str(self._recordings[index])
-        )
 
 
 class Reduction:
