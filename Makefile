@@ -168,10 +168,9 @@ clean:
 	  .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-# pip's output, reduced to one line per wheel. Python compiles modules when they are first imported.
+# Python compiles modules when they are first imported. pip shows its progress on a terminal.
 pip_install = $(VENV)/bin/python -m pip install --disable-pip-version-check --no-compile \
-  $(patsubst %,-r %,$(filter requirements/%,$^)) | \
-  sed -un 's/^Collecting \([^ ]*\).*/  \1/p; s/^Installing collected.*/  installing .../p'
+  $(patsubst %,-r %,$(filter requirements/%,$^))
 
 $(VENV)/.made-for:
 	@command -v $(PYTHON) >/dev/null || {
@@ -186,7 +185,7 @@ $(VENV)/.view-wheels: requirements/engine.txt requirements/viewer.txt $(VENV)/.m
     pyproject.toml setup.cfg setup.py
 	@echo "== Fetching the dependencies of dyn_ros and of its page"
 	$(pip_install)
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+	$(VENV)/bin/python -m pip install --disable-pip-version-check --no-deps \
 	  --no-build-isolation --editable .
 	touch $@
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from ..logs.log import Log
     from ..logs.quantities import QuantitySettings
 
-_PROGRESS_PERIOD = 10.0  # s, between lines of progress without a terminal
 _MAX_LISTED_RECORDINGS = 50
 
 
@@ -246,29 +245,12 @@ def _compute_log(options: argparse.Namespace, log: Log) -> bool:
 
 @contextmanager
 def _show_progress(log: Log) -> Iterator[Any]:
-    """Show a bar on a terminal, elsewhere a line every ten seconds; yield its function."""
+    """Show the rate of the messages beside a bar; yield its function."""
     from rich.progress import TextColumn, TimeRemainingColumn
 
     from . import tables
 
     start_time = time.monotonic()
-    if not sys.stderr.isatty():
-        print_time = start_time
-
-        def show(done: float, path: str) -> None:
-            nonlocal print_time
-            if time.monotonic() >= print_time + _PROGRESS_PERIOD:
-                print_time = time.monotonic()
-                elapsed = print_time - start_time
-                remaining = elapsed * (1.0 / done - 1.0) if done > 0.0 else float("inf")
-                print(
-                    f"{100.0 * done:.0f} %, {log.messages / elapsed:,.0f} messages/s, "
-                    f"{remaining:.0f} s left",
-                    file=sys.stderr,
-                )
-
-        yield show
-        return
     columns = (
         TextColumn("{task.percentage:>3.0f} %"),
         TextColumn("{task.fields[rate]}"),

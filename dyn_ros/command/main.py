@@ -373,7 +373,7 @@ def _add_excite(commands: Commands) -> None:
 
 def _run_excite(options: argparse.Namespace) -> None:
     """Run the command ``excite``."""
-    from rich.progress import MofNCompleteColumn
+    from rich.progress import TextColumn
 
     from ..identification import excite
     from ..identification.excitation import trajectory_suffix
@@ -384,7 +384,7 @@ def _run_excite(options: argparse.Namespace) -> None:
     )
     arguments.require_folders(options.output)
     with (
-        tables.progress_bar("searching", MofNCompleteColumn()) as show,
+        tables.progress_bar("searching", TextColumn("{task.percentage:>3.0f} %")) as show,
         report_errors(options.output),
         _use_one_thread(),
     ):

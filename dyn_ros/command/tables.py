@@ -13,6 +13,7 @@ import functools
 import json
 import math
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,6 +36,7 @@ from .arguments import name_options, parse_numbers
 
 Format: TypeAlias = Literal["table", "json", "csv"]
 _MAX_LISTED_UNDETERMINED = 5  # parameters
+_PROGRESS_PERIOD = 10.0  # s, between lines of progress without a terminal
 _MIN_RAMP_RATIO = 0.02  # relative to the largest speed; narrower ramps of friction are not listed
 
 if TYPE_CHECKING:
@@ -559,18 +561,51 @@ def count_noun(count: int, noun: str) -> str:
 def progress_bar(
     description: str, *columns: "ProgressColumn", total: float | None = None, **fields: Any
 ) -> Iterator[Callable[..., None]]:
-    """Show a bar on a terminal until the block ends; yield the function that updates it."""
+    """Show a bar until the block ends, or without a terminal a line every ten seconds.
+
+    Yields the function that updates it, which has the arguments of ``rich.progress``.
+    """
     from rich.progress import BarColumn, Progress, TextColumn
 
+    if not sys.stderr.isatty():
+        yield _ProgressLines(description, total).update
+        return
     with Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         *columns,
         console=Console(stderr=True),
         transient=True,
-        disable=not sys.stderr.isatty(),
     ) as bar:
         yield functools.partial(bar.update, bar.add_task(description, total=total, **fields))
+
+
+class _ProgressLines:
+    """Progress as lines on standard error."""
+
+    def __init__(self, description: str, total: float | None) -> None:
+        self._description, self._total = description, total
+        self._start_time = self._print_time = time.monotonic()
+
+    def update(
+        self,
+        *,
+        completed: float,
+        total: float | None = None,
+        description: str | None = None,
+        rate: str = "",
+    ) -> None:
+        """Print the description, the fraction, the rate and the remaining time if a line is due."""
+        self._description = description or self._description
+        self._total = total or self._total
+        now = time.monotonic()
+        if not self._total or now < self._print_time + _PROGRESS_PERIOD:
+            return
+        self._print_time, fraction = now, completed / self._total
+        words = [f"{self._description}: {100.0 * fraction:.0f} %", rate]
+        if fraction > 0.0:
+            words.append(f"{(now - self._start_time) * (1.0 / fraction - 1.0):.0f} s left")
+        print(", ".join(filter(None, words)), file=sys.stderr)
 
 
 def make_console() -> Console:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from os import PathLike
 from pathlib import Path
 
@@ -155,7 +156,7 @@ def excite(
     armature: bool = True,
     starts: int = 3,
     seed: int = 0,
-    progress: Callable[[int, int], object] | None = None,
+    progress: Callable[[float, int], object] | None = None,
 ) -> Excitation:
     """Compute a periodic trajectory from which a robot's parameters can be identified.
 
@@ -208,7 +209,7 @@ def excite(
     seed : int
         The same seed returns the same trajectory.
     progress : callable, optional
-        Called with the number of completed starts and of all.
+        Called with the number of completed starts, which is no integer within a start, and of all.
 
     Raises
     ------
@@ -261,13 +262,17 @@ def excite(
         joints=joints,
         margin=margin,
     )
+
+    def show_progress(start: int, fraction: float) -> None:
+        if progress is not None:
+            progress(start + fraction, starts)
+
     search = TrajectorySearch(model, limits, period, harmonics, workspace or {}, armature)
     rng = np.random.default_rng(seed)
     trajectories = []
     for start in range(starts):
-        trajectories.append(search.find_trajectory(rng))
-        if progress is not None:
-            progress(start + 1, starts)
+        trajectories.append(search.find_trajectory(rng, partial(show_progress, start)))
+        show_progress(start, 1)
     best = min(trajectories, key=lambda trajectory: trajectory.deviation)
     if best.fault:
         raise ValueError(

@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -396,19 +397,29 @@ class TrajectorySearch:
         return value, np.concatenate(slopes)
 
     def find_trajectory(
-        self, rng: np.random.Generator, candidates: int = 20, iterations: int = 60
+        self,
+        rng: np.random.Generator,
+        progress: Callable[[float], object],
+        candidates: int = 20,
+        iterations: int = 60,
     ) -> Trajectory:
         """Return the best of a few random trajectories, improved by L-BFGS, with verified limits.
 
-        If it exceeds a limit even if it is made smaller, its deviation is infinite and its fault is
-        set.
+        ``progress`` is called with the fraction of the iterations that are done. If the trajectory
+        exceeds a limit even if it is made smaller, its deviation is infinite and its fault is set.
         """
         from scipy.optimize import minimize  # the import takes 30 MB
 
         variables = 2 * self.harmonics * len(self.limits.indices)
         x = min(rng.standard_normal((candidates, variables)), key=self.objective)
+        iteration = itertools.count(1)
         x = minimize(
-            self.objective_gradient, x, jac=True, method="L-BFGS-B", options={"maxiter": iterations}
+            self.objective_gradient,
+            x,
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": iterations},
+            callback=lambda x: progress(next(iteration) / iterations),
         ).x
         return self._verify_limits(*self.limits.coefficients(x, self.harmonics, self.period))
 

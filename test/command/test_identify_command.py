@@ -141,6 +141,14 @@ def test_faults_stand_above_the_tables_and_end_with_3(arm_with_negated_efforts, 
     assert "masses collapsed" in above and "masses collapsed" not in below
 
 
+def test_progress_is_shown_without_a_terminal(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("dyn_ros.command.tables._PROGRESS_PERIOD", 0.0)
+    options = ["--duration", "4", "--period", "4"]
+    assert run("excite", ARM, *options, "-o", tmp_path / "motion.csv") == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("searching")]
+    assert len(lines) > 3 and lines[-1] == "searching: 100 %, 0 s left"
+
+
 @pytest.mark.parametrize("options, are_known", [([], True), (["--no-shapes"], False)])
 def test_shapes_are_those_of_the_description(table, options, are_known):
     with mock.patch.object(identification, "identify", wraps=identification.identify) as called:

@@ -651,7 +651,7 @@ def test_jumps_of_positions_are_reported(tmp_path, capfd):
 
 
 def test_the_last_line_of_progress_counts_all_messages(small, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("dyn_ros.command.log._PROGRESS_PERIOD", 0.0)
+    monkeypatch.setattr("dyn_ros.command.tables._PROGRESS_PERIOD", 0.0)
     assert run(small, "--out", tmp_path / "out") == 0
     last = [line for line in capsys.readouterr().err.splitlines() if "messages/s" in line][-1]
-    assert last.startswith("100 %, ") and ", 0 messages/s" not in last
+    assert "small.mcap: 100 %, " in last and ", 0 messages/s" not in last

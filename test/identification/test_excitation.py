@@ -202,7 +202,9 @@ def test_progress(arm):
         joints=["elbow_joint"],
         progress=lambda done, total: calls.append((done, total)),
     )
-    assert calls == [(1, 2), (2, 2)]
+    done, totals = zip(*calls)
+    assert set(totals) == {2} and list(done) == sorted(done)
+    assert {1, 2} < set(done) and done[-1] == 2  # also within a start
 
 
 @pytest.mark.parametrize(
