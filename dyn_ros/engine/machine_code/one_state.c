@@ -53,6 +53,33 @@ copy_finite(double *restrict target, const double *restrict source, int64_t coun
     return nonfinite_bits << 1 == 0;
 }
 
+/* The same for an array of one or two axes with any strides, in the order of C. */
+static bool
+copy_finite_strided(double *restrict target, PyArrayObject *array)
+{
+    const int last = PyArray_NDIM(array) - 1;
+    const npy_intp rows = last > 0 ? PyArray_DIM(array, 0) : 1;
+    const npy_intp columns = PyArray_DIM(array, last), step = PyArray_STRIDE(array, last);
+    bool is_finite = true;
+    for (npy_intp i = 0; i < rows; i++) {
+        const char *source = PyArray_BYTES(array) + i * PyArray_STRIDE(array, 0);
+        for (npy_intp k = 0; k < columns; k++) {
+            const double x = *(const double *)(source + k * step);
+            is_finite &= x - x == 0.0;
+            *target++ = x;
+        }
+    }
+    return is_finite;
+}
+
+static bool
+copy_numbers(double *restrict target, PyArrayObject *array)
+{
+    return PyArray_IS_C_CONTIGUOUS(array)
+               ? copy_finite(target, PyArray_DATA(array), PyArray_SIZE(array))
+               : copy_finite_strided(target, array);
+}
+
 static bool
 are_unit(const Places *places, const double *q)
 {
@@ -108,9 +135,8 @@ copy_input(const Places *places, const Input *input, PyObject *object)
     }
     PyArrayObject *array = (PyArrayObject *)object;
     double *target = AT(double, input->target);
-    if (PyArray_TYPE(array) != NPY_DOUBLE || !PyArray_ISCARRAY_RO(array)
-        || !has_shape(places, input, array)
-        || !copy_finite(target, PyArray_DATA(array), PyArray_SIZE(array))
+    if (PyArray_TYPE(array) != NPY_DOUBLE || !PyArray_ISBEHAVED_RO(array)
+        || !has_shape(places, input, array) || !copy_numbers(target, array)
         || (input->is_configuration && !are_unit(places, target))) {
         return false;
     }
