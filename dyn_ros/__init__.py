@@ -54,12 +54,16 @@ _ON_FIRST_USE = {
         ".identification",
     ),
     **dict.fromkeys(("load_drives", "save_drives"), ".drives"),
+    "RobotPicture": ".viewer.notebook",
+    "show": ".viewer.notebook",
 }
 
 if TYPE_CHECKING:
     from . import logs as logs
     from .drives import *  # noqa: F403
     from .identification import *  # noqa: F403
+    from .viewer.notebook import RobotPicture as RobotPicture
+    from .viewer.notebook import show as show
 else:  # a type checker reads the lines above
     from .engine.algorithms import __all__ as _algorithms
     from .engine.model import __all__ as _model
@@ -84,7 +88,12 @@ else:  # a type checker reads the lines above
         if name == "logs":
             return importlib.import_module(".logs", __name__)
         if name not in _ON_FIRST_USE:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            from .engine.pinocchio_names import find_equivalent
+
+            message = f"module {__name__!r} has no attribute {name!r}"
+            if equivalent := find_equivalent(name, __all__, dir(Model)):  # noqa: F405
+                message += f"; use {equivalent} for this function of Pinocchio"
+            raise AttributeError(message)
         return getattr(importlib.import_module(_ON_FIRST_USE[name], __name__), name)
 
 

@@ -15,6 +15,7 @@ import pytest
 import dyn_ros
 import peer
 from dyn_ros.engine.call.algorithm import ALGORITHMS
+from dyn_ros.engine.pinocchio_names import _OTHER_NAMES, snake_case
 
 TEST = Path(__file__).resolve().parent
 FOLDER = TEST.parent / "docs" / "migration"
@@ -61,12 +62,6 @@ def names(code):
     return set(re.findall(r"\w+", " ".join(code)))
 
 
-def in_snake_case(name):
-    """A name as the page says that it follows from Pinocchio's."""
-    name = re.sub(r"^(compute|get)(?=[A-Z])", "", name)
-    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
-
-
 def value(code, names):
     """Of the last piece, after the others."""
     for piece in code[:-1]:
@@ -110,7 +105,50 @@ def test_a_name_that_is_not_pinocchios_in_snake_case_is_on_a_page(theirs, ours):
         listed |= names(re.findall(r"`([^`]+)`", FIELDS))
     called = set(re.findall(r"(?<!data)\.(\w+)", " ".join(ours)))  # test_data_table.py has data
     same = names(theirs)
-    assert called - listed - same - set(map(in_snake_case, same)) == set()
+    assert called - listed - same - set(map(snake_case, same)) == set()
+
+
+def message_for(name):
+    with pytest.raises(AttributeError) as raised:
+        getattr(dyn_ros, name)
+    return str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "name, equivalent",
+    [
+        ("computeRNEA", "dyn_ros.rnea"),
+        ("computeJointJacobian", "dyn_ros.joint_jacobian"),
+        ("computeGeneralizedGravity", "dyn_ros.generalized_gravity"),
+        ("randomConfiguration", "dyn_ros.Model.random_configuration"),
+        ("neutral", "dyn_ros.Model.neutral"),
+        ("buildModelFromUrdf", "dyn_ros.Model.from_urdf_file"),
+    ],
+)
+def test_errors_name_the_equivalent_of_a_function_of_pinocchio(name, equivalent):
+    assert f"use {equivalent} for" in message_for(name)
+
+
+def test_errors_and_the_page_have_the_same_names():
+    pairs = [
+        pair
+        for theirs, ours in cells(PINOCCHIO)
+        for pair in (zip(theirs, ours) if len(theirs) == len(ours) else [(theirs[0], ours[0])])
+        if hasattr(pinocchio, pair[0])
+        and not any(hasattr(dyn_ros, name) for name in (pair[0], snake_case(pair[0])))
+    ]
+    assert len(pairs) > 20
+    for theirs, ours in pairs:
+        assert message_for(theirs).partition(" for this")[0].endswith(ours.rpartition(".")[2])
+    owners = {"": dyn_ros, "Model": peer.new_pair("panda").model, "SE3": dyn_ros.SE3}
+    for name, ours in _OTHER_NAMES.items():
+        owner, _, attribute = ours.rpartition(".")
+        assert hasattr(pinocchio, name) and hasattr(owners[owner], attribute)
+
+
+@pytest.mark.parametrize("name", ["rneaa", "__wrapped__", "StdVec_Force"])
+def test_other_errors_name_no_equivalent(name):
+    assert message_for(name) == f"module 'dyn_ros' has no attribute {name!r}"
 
 
 # --- what both are asked about
