@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..kernel.fields import FIELDS, Field, public_view
-from ..kernel.names import short_repr
+from ..kernel.names import join_names, short_repr
 from ..kernel.types import Array
 from ..machine_code.declare import JIT
 from ..machine_code.extension import native
@@ -242,8 +242,8 @@ class Data(_Base):
         }
 
     def __repr__(self) -> str:
-        names = [field.name for field in FIELDS if field.is_public]
-        return f"Data({self.model!r}; {', '.join(names)})"
+        names = (field.name for field in self._arrays)
+        return f"Data({self.model!r}; computed: {join_names(names, most=5)})"
 
 
 def _restored(model: Model, arrays: dict[str, tuple[Array, tuple[int, ...]]]) -> Data:

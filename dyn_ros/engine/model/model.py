@@ -7,6 +7,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ..kernel.types import Array, ArrayLike
@@ -14,6 +15,7 @@ from ..spatial.se3 import SE3
 from . import assembly, submodels
 from .configuration import ConfigurationSpace
 from .frames import ReferenceFrame
+from .html_table import model_table
 from .inertia import Payload
 from .mjcf import MjModel, gravity_of, load_model, read_tree
 from .mujoco_coordinates import assign_dof_constants
@@ -82,6 +84,8 @@ class Model(ConfigurationSpace, PhysicalConstants):
     tree : Tree
         The description that the model was created from, with the inertias that were assigned
         since, and without payloads.
+    urdf_file : Path or None
+        The argument of ``from_urdf_file``, in which ``dyn_ros.show`` finds shapes.
 
     Examples
     --------
@@ -99,6 +103,8 @@ class Model(ConfigurationSpace, PhysicalConstants):
     >>> print((after - before).round(2) + 0.0)
     [ 0.   -0.82 -0.11 -1.46 -0.16 -0.78  0.  ]
     """
+
+    urdf_file: Path | None = None
 
     @classmethod
     def from_urdf(
@@ -145,7 +151,9 @@ class Model(ConfigurationSpace, PhysicalConstants):
 
         The other parameters are as in ``from_urdf``.
         """
-        return cls.from_urdf(read_description(path), root_joint, gravity, mimic, strict)
+        model = cls.from_urdf(read_description(path), root_joint, gravity, mimic, strict)
+        model.urdf_file = Path(path)
+        return model
 
     @classmethod
     def from_mujoco(
@@ -400,6 +408,7 @@ class Model(ConfigurationSpace, PhysicalConstants):
     def _derived_model(self, tree: Tree, payloads: Mapping[str, Payload]) -> Model:
         """Return a model of another tree, with the gravity and the coordinates of this one."""
         model = Model(tree, self.gravity)
+        model.urdf_file = self.urdf_file
         submodels.copy_coordinates(self, model)
         model._payloads.update(payloads)
         model._recompute_around(payloads.values())
@@ -445,3 +454,7 @@ class Model(ConfigurationSpace, PhysicalConstants):
 
     def __repr__(self) -> str:
         return f"Model({self.name!r}, njoints={self.njoints}, nq={self.nq}, nv={self.nv})"
+
+    def _repr_html_(self) -> str:
+        """Return a table of the joints, which notebooks show."""
+        return model_table(self)

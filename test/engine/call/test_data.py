@@ -744,3 +744,12 @@ def test_a_chain_of_1000_joints_fits_into_2_gb():
         timeout=300,
         cwd=Path(peer.__file__).parent,
     )
+
+
+def test_repr_names_a_few_computed_results():
+    pair = peer.new_pair("panda")
+    assert repr(pair.data) == f"Data({pair.model!r}; computed: none)"
+    dyn_ros.crba(pair.model, pair.data, pair.state(1)[0])
+    assert repr(pair.data).endswith("; computed: M)")
+    dyn_ros.all_terms(pair.model, pair.data, *pair.state(1)[:2])
+    assert len(repr(pair.data)) < 200 and " and " in repr(pair.data)

@@ -70,3 +70,18 @@ def test_a_robot_without_joints():
     assert (model.parents, model.children, model.supports, model.subtrees, model.row_parents) == (
         (),
     ) * 5
+
+
+def test_notebooks_show_a_table_of_the_joints():
+    model = dyn_ros.Model.from_urdf(
+        """<robot name="a &amp; b"><link name="base"/>
+        <joint name="turn" type="continuous"><parent link="base"/><child link="one"/></joint>
+        <link name="one"/><joint name="slide" type="prismatic"><parent link="one"/>
+        <child link="two"/><limit lower="-0.25" upper="1.5" effort="1" velocity="1"/></joint>
+        <link name="two"><inertial><mass value="2"/>
+        <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link></robot>"""
+    )
+    table = model._repr_html_()
+    assert "<caption>a &amp; b: nq = 2, nv = 2, 2 kg moving" in table
+    assert "<td>turn</td><td>continuous</td><td></td><td></td><td>0</td>" in table
+    assert "<td>slide</td><td>prismatic</td><td>-0.25</td><td>1.5</td><td>2</td>" in table
