@@ -377,6 +377,13 @@ class RobotScene:
                 self._joint_nodes[i].wxyz = quaternion
         self._shown_positions[indices] = q[indices]
 
+    def place_joints(self, placements: Array) -> None:
+        """Set the placements of all joints in their parents, (joints, 4, 4), of any kind."""
+        quaternions = to_wxyz(placements[:, :3, :3])
+        for node, quaternion, X in zip(self._joint_nodes, quaternions, placements):
+            node.wxyz, node.position = quaternion, X[:3, 3]
+        self._shown_positions[:] = np.nan  # the next `move` sets all
+
     def place(self, pose: Sequence[float] | Array) -> None:
         """Set the pose of the root link in the world: x y z qx qy qz qw, of any norm."""
         quaternion = np.array(pose[3:])

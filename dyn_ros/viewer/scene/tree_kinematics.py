@@ -74,9 +74,13 @@ class TreeKinematics:
 
         The last ones are the points of the root link.
         """
+        return self.points_at(self.placements(q))
+
+    def points_at(self, placements: Array) -> list[Array]:
+        """Return the same points at placements (joints + 1, k, 4, 4) of all tree joints."""
         return [
             points @ np.swapaxes(X[:, :3, :3], 1, 2) + X[:, None, :3, 3]
-            for X, points in zip(self.placements(q), self._points)
+            for X, points in zip(placements, self._points)
         ]
 
     def heights(self, q: Array) -> Array:
