@@ -18,12 +18,22 @@ def soname(name: str) -> str:
 
 
 def write_packages(lib: Path, name: str) -> None:
-    """Write the packages of a library, and the symbolic link that linkers look for."""
-    values = {"NAME": name, "VERSION": __version__, "INTERFACE": _INTERFACE, "SONAME": soname(name)}
+    """Write the packages of a library, and the symbolic link that linkers look for.
+
+    The package of CMake has another name than ROS packages, such as dyn_ros with its messages.
+    """
+    package = f"{name}_library"
+    values = {
+        "NAME": name,
+        "PACKAGE": package,
+        "VERSION": __version__,
+        "INTERFACE": _INTERFACE,
+        "SONAME": soname(name),
+    }
     for template, path in (
         ("package.pc", f"pkgconfig/{name}.pc"),
-        ("Config.cmake", f"cmake/{name}/{name}Config.cmake"),
-        ("ConfigVersion.cmake", f"cmake/{name}/{name}ConfigVersion.cmake"),
+        ("Config.cmake", f"cmake/{package}/{package}Config.cmake"),
+        ("ConfigVersion.cmake", f"cmake/{package}/{package}ConfigVersion.cmake"),
     ):
         text = (_TEMPLATES / template).read_text(encoding="utf-8")
         for key, value in values.items():

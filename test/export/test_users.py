@@ -186,13 +186,15 @@ def test_the_example_runs(library, tmp_path, capsys):
 
 
 def test_packages_of_cmake(library, tmp_path):
-    """Both libraries, and the versions that fit."""
+    """Both libraries, and the versions that fit; ROS has a package dyn_ros, too."""
     require_tools("cmake")
+    assert [path.name for path in (library / "lib" / "cmake").iterdir()] == ["dyn_ros_library"]
     text = (
-        "cmake_minimum_required(VERSION 3.16)\nproject(user C)\nfind_package(dyn_ros {} {})\n"
-        'if(NOT dyn_ros_FOUND)\n  message(FATAL_ERROR "none")\nendif()\n'
+        "cmake_minimum_required(VERSION 3.16)\nproject(user C)\n"
+        "find_package(dyn_ros_library {} {})\n"
+        'if(NOT dyn_ros_library_FOUND)\n  message(FATAL_ERROR "none")\nendif()\n'
         "add_executable(user user.c)\n"
-        "target_link_libraries(user PRIVATE dyn_ros::dyn_ros_static)\n"
+        "target_link_libraries(user PRIVATE dyn_ros_library::dyn_ros_static)\n"
     )
     (tmp_path / "user.c").write_text(
         '#include "dyn_ros.h"\nint main(void) { dyn_ros_model model; '

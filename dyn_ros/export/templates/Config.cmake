@@ -1,16 +1,16 @@
-# Defines the targets @NAME@::@NAME@ (shared) and @NAME@::@NAME@_static.
-get_filename_component(_@NAME@_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
+# Defines the targets @PACKAGE@::@NAME@ (shared) and @PACKAGE@::@NAME@_static.
+get_filename_component(_@PACKAGE@_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 
-if(NOT TARGET @NAME@::@NAME@)
-  add_library(@NAME@::@NAME@ SHARED IMPORTED)
-  set_target_properties(@NAME@::@NAME@ PROPERTIES
-    IMPORTED_LOCATION "${_@NAME@_prefix}/lib/@SONAME@"
+if(NOT TARGET @PACKAGE@::@NAME@)
+  add_library(@PACKAGE@::@NAME@ SHARED IMPORTED)
+  set_target_properties(@PACKAGE@::@NAME@ PROPERTIES
+    IMPORTED_LOCATION "${_@PACKAGE@_prefix}/lib/@SONAME@"
     IMPORTED_SONAME "@SONAME@"
-    INTERFACE_INCLUDE_DIRECTORIES "${_@NAME@_prefix}/include")
-  add_library(@NAME@::@NAME@_static STATIC IMPORTED)
-  set_target_properties(@NAME@::@NAME@_static PROPERTIES
-    IMPORTED_LOCATION "${_@NAME@_prefix}/lib/lib@NAME@.a"
-    INTERFACE_INCLUDE_DIRECTORIES "${_@NAME@_prefix}/include")
+    INTERFACE_INCLUDE_DIRECTORIES "${_@PACKAGE@_prefix}/include")
+  add_library(@PACKAGE@::@NAME@_static STATIC IMPORTED)
+  set_target_properties(@PACKAGE@::@NAME@_static PROPERTIES
+    IMPORTED_LOCATION "${_@PACKAGE@_prefix}/lib/lib@NAME@.a"
+    INTERFACE_INCLUDE_DIRECTORIES "${_@PACKAGE@_prefix}/include")
 endif()
 
-unset(_@NAME@_prefix)
+unset(_@PACKAGE@_prefix)
