@@ -29,8 +29,9 @@ int main(int, char **argv)
   std::vector<double> positions = {0.3, 0.1, 0.2}, efforts(3);
   if (control.update(positions, efforts)) return 1;
   std::printf("%.17g %.17g %.17g\\n", efforts[0], efforts[1], efforts[2]);
+  const std::vector<double> previous = efforts;
   positions[1] = 0.0 / (positions[0] - 0.3);
-  if (!control.update(positions, efforts) || efforts[0] != 0.0) return 1;
+  if (!control.update(positions, efforts) || efforts != previous) return 1;
   try {
     control.configure(argv[1], {"nothing"});
   } catch (const dyn_ros::Error &error) {
@@ -60,7 +61,7 @@ def arm(tmp_path):
     return model
 
 
-def run(compiler, text, library, folder):
+def run(compiler, text, library, folder, arguments=("arm.dynros",)):
     suffix, standard = {"cc": (".c", "c99"), "c++": (".cpp", "c++17")}[compiler]
     require_tools(compiler)
     source = folder / f"program{suffix}"
@@ -81,7 +82,12 @@ def run(compiler, text, library, folder):
             folder / "program",
         ]
     )
-    return run_program([folder / "program", folder / "arm.dynros"])
+    return run_program([folder / "program", *(folder / name for name in arguments)])
+
+
+def test_the_program_in_cpp_prints_its_usage(library, tmp_path):
+    with pytest.raises(AssertionError, match="usage: .*program ROBOT.dynros"):
+        run("c++", CPP, library, tmp_path, arguments=())
 
 
 def test_the_program_in_cpp(library, arm, tmp_path):
