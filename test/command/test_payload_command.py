@@ -265,3 +265,12 @@ def test_an_error_has_the_cause(folder, capsys):
     error = " ".join(capsys.readouterr().err.split())
     assert "the mass of a payload on 'tool0' would be -" in error
     assert "shoulder_lift_joint: its effort is -0." in error and "declare unit, gain" in error
+
+
+def test_faults_stand_above_the_table_and_end_with_3(folder, capsys, monkeypatch):
+    monkeypatch.setattr(
+        "dyn_ros.identification.solution.effort_unit_faults", lambda *_: ["wrong unit"]
+    )
+    assert run(folder, folder / "loaded.csv") == 3
+    above, _, below = capsys.readouterr().out.partition("mass [kg]")
+    assert "warning: wrong unit" in above and "wrong unit" not in below
