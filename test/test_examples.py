@@ -14,7 +14,12 @@ from dyn_ros.engine.call.robot_library import LIBRARIES
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "api" / "examples.rst"
 # What modules and functions need in addition to the engine.
-OPTIONAL = {"dyn_ros.logs": "pyarrow", "dyn_ros.load_native": "llvmlite"}
+OPTIONAL = {
+    "dyn_ros.logs": "pyarrow",
+    "dyn_ros.load_native": "llvmlite",
+    "dyn_ros.show": "viser",
+    "dyn_ros.RobotPicture": "viser",
+}
 PUBLIC = [
     (module, name)
     for module in ("dyn_ros", "dyn_ros.logs")

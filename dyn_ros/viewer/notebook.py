@@ -35,6 +35,11 @@ class RobotPicture:
         The page, which needs no server and no network.
     problems : tuple of str
         Reasons why shapes are not shown.
+
+    Examples
+    --------
+    >>> dyn_ros.show(model, q).problems
+    ()
     """
 
     html: str
