@@ -30,7 +30,6 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import SetBool
 
-from ..command.arguments import positive_number
 from ..engine.model import Model
 from ..engine.model.urdf import read_description
 from ..nodes.messages.message_fields import from_inertia, wrench_numbers
@@ -47,13 +46,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python3 -m dyn_ros.demo.robot",
         description="Simulate a robot that publishes joint_states and robot_description.",
-        epilog="ROS arguments follow, such as --ros-args -r __ns:=/left.",
+        epilog="ROS arguments can follow, such as a namespace.",
     )
     parser.add_argument("urdf", type=Path, help="URDF of a robot with a fixed base")
-    parser.add_argument(
-        "--rate", type=positive_number, default=200.0, help="rate of joint states [Hz] (200)"
-    )
+    parser.add_argument("--rate", type=float, default=200.0, help="rate of joint states [Hz] (200)")
     options = parser.parse_args(remove_ros_args()[1:])
+    if not 0.0 < options.rate < math.inf:
+        parser.error(f"the rate, {options.rate:g}, is not a positive number")
     try:
         xml = read_description(options.urdf)
         model = Model.from_urdf(xml)

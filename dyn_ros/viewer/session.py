@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..drives.units import degrees_hint
 from ..engine.kernel.types import Array
 from ..engine.model.urdf import Joint, Tree
 from ..states.joint_states import abbreviate_names
@@ -317,8 +318,11 @@ class Session:
         """Show that a position that was typed [rad, m] is outside the limits of its joint."""
         lower, upper = slider_limits(joint)
         unit = "m" if joint.kind == "prismatic" else "rad"
+        question = degrees_hint(joint.kind, position, lower, upper)
+        advice = f"; {question} Tick 'degrees'" if question else ""
         self.show_problem(
-            joint.name, f"{position:.4g} {unit} is outside {lower:.4g} to {upper:.4g} {unit}"
+            joint.name,
+            f"{position:.4g} {unit} is outside {lower:.4g} to {upper:.4g} {unit}{advice}",
         )
 
     def _reset_pose(self, panel: Panel, robot: RobotScene) -> None:

@@ -227,7 +227,7 @@ def test_ctrl_c_ends_the_robot_quietly(arguments, namespace):
     [
         (["nowhere.urdf"], "'nowhere.urdf'"),
         ([__file__], "not XML"),
-        ([str(ARM), "--rate", "0"], "'0' is not a positive number"),
+        ([str(ARM), "--rate", "0"], "the rate, 0, is not a positive number"),
     ],
     ids=["missing", "not XML", "rate"],
 )

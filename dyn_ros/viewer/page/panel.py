@@ -165,8 +165,10 @@ class Panel:
         self._slider_folder = self._gui.add_folder(None)
         with self._slider_folder:
             self._group_folders = [
-                (self._gui.add_folder(title, expand_by_default=title is None), slots)
-                for title, slots in group_joints([joint.name for joint in self._joints])
+                (self._gui.add_folder(title, expand_by_default=number == 0), slots)
+                for number, (title, slots) in enumerate(
+                    group_joints([joint.name for joint in self._joints])
+                )
             ]
         self._make_sliders(np.zeros(len(self._joints)))
 
