@@ -381,6 +381,14 @@ def _partial_page_database(path: Path) -> None:
     os.truncate(path, (20 << 30) + 1)
 
 
+def _cut_database(path: Path) -> None:
+    """Write the beginning of a database that counts 40 GB, with a sparse end of 20 GB."""
+    _partial_page_database(path)
+    with path.open("r+b") as file:
+        file.seek(28)
+        file.write((10 << 20).to_bytes(4, "big"))  # pages
+
+
 # --- tables
 
 
@@ -554,6 +562,7 @@ BOMBS: dict[str, Callable[[Path], None]] = {
         f"{_MESSAGES_TABLE.replace(' PRIMARY KEY', '')[:-1]}, _rowid_ INTEGER)",
     ),
     "partial_page.db3": _partial_page_database,
+    "cut.db3": _cut_database,
     "zeros.db3.zstd": _compressed_database,
     "zeros.csv": _zeros_csv,
     "zeros_after.csv": _zeros_after_csv,

@@ -87,6 +87,7 @@ EXPECTED = {
     "no_key_sparse_ids.db3": (100_000, "^$"),
     "no_row_numbers.db3": (0, "a table 'messages' whose rows have no numbers"),
     "partial_page.db3": (1, "^$"),
+    "cut.db3": (1, "^$"),
     "zeros.db3.zstd": (1, f"is read to its byte [0-9,]+: {CONTENT}"),
     "zeros.csv": (0, "expected the names of columns in the first line"),
     "zeros_after.csv": (2, "a line at byte [0-9,]+ that is skipped"),

@@ -5,12 +5,13 @@
 from __future__ import annotations
 
 import bz2
+import errno
 import functools
 import importlib
 import io
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -137,21 +138,37 @@ def decompressed_file(path: Path, limits: Limits) -> tuple[Path, str]:
 
 
 def beginning_of_file(path: Path, size: int) -> Path:
-    """Return a temporary file with the first ``size`` bytes of a file."""
+    """Return a temporary file with the first ``size`` bytes of a file.
+
+    It ends where the file stores no more data: a sparse file can claim any size.
+    """
 
     def copy_beginning(source: BinaryIO, target: BinaryIO) -> str:
-        """Copy ``size`` bytes; return no damage."""
-        remaining = size
-        while remaining and (block := source.read(min(_BLOCK_SIZE, remaining))):
-            remaining -= len(block)
-            if block.count(0) == len(block):  # a sparse file remains one
-                target.seek(len(block), os.SEEK_CUR)
-            else:
-                target.write(block)
-        target.truncate(target.tell())
+        """Copy the stored data to the same places; return no damage."""
+        for start, stop in _stored_ranges(source, size):
+            source.seek(start)
+            target.seek(start)
+            while (missing := stop - source.tell()) > 0:
+                if not target.write(source.read(min(_BLOCK_SIZE, missing))):
+                    break  # the file has become shorter
         return ""
 
     return _temporary_file(path, path.suffix, size, copy_beginning)[0]
+
+
+def _stored_ranges(file: BinaryIO, size: int) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of the first ``size`` bytes that are no holes of a sparse file."""
+    stop = 0
+    while stop < size:
+        try:
+            start = os.lseek(file.fileno(), stop, os.SEEK_DATA)
+            stop = os.lseek(file.fileno(), start, os.SEEK_HOLE)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            return  # no data behind
+        if start < size:
+            yield start, min(stop, size)
 
 
 def _temporary_file(
