@@ -10,22 +10,35 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..files.json_text import load_json
 from ..files.reading import open_regular_file
 
-MAX_MESH_SIZE = 100_000_000
-"""Size of the largest files that are read [bytes]; a browser takes minutes to load larger ones."""
+MAX_MESH_SIZE = 60_000_000
+"""Size of the largest files that are read [bytes]; STL of this size takes 0.9 GB and 7 s."""
 
 MAX_TEXT_SIZE = 20_000_000
-"""Size of the largest OBJ and glTF texts [bytes].
+"""Size of the largest OBJ, OFF and glTF texts and PLY files [bytes].
 
-An OBJ text of this size takes 0.7 GB and 11 s. The largest one of example-robot-data has 5 MB.
+The largest one of example-robot-data has 5 MB.
 """
+
+MAX_NUMBER_COUNT = 4_000_000
+"""Largest number of numbers in OBJ, OFF, PLY and COLLADA files.
+
+Each may be the corner of a polygon, and take 200 bytes. The largest file of example-robot-data has
+3.7 million.
+"""
+
+MAX_TRIANGLE_COUNT = 1_500_000
+"""Largest number of triangles; `measure_mesh` takes 0.8 GB for as many."""
 
 MAX_EXPANDED_SIZE = 150_000_000
 """Size of glTF and COLLADA files with a copy for each reference to a surface [bytes].
@@ -40,7 +53,11 @@ INSTANCE_SIZE = 30_000
 CORNER_SIZE = 48
 """Size that each corner of a glTF triangle counts [bytes]; 3 million take 0.6 GB and 8 s."""
 
-_TEXT_SUFFIXES = (".obj", ".gltf")
+_TEXT_SUFFIXES = (".obj", ".off", ".ply", ".gltf")
+_PLY_LIST = re.compile(rb"^property\s+list\s+\w+\s+(\w+)", re.MULTILINE)
+_PLY_HEADER_SIZE = 100_000  # bytes; lists are declared in these
+_PLY_SIZES = {b"char": 1, b"uchar": 1, b"short": 2, b"ushort": 2}
+_PLY_SIZES |= {b"int8": 1, b"uint8": 1, b"int16": 2, b"uint16": 2}  # bytes, by type; others: 4
 _GLB_HEADER_SIZE = 20  # bytes; the last 8 are the length and the type of the JSON that follows
 _COMPONENT_SIZES = {5120: 1, 5121: 1, 5122: 2, 5123: 2, 5125: 4, 5126: 4}  # bytes, by type in glTF
 _COMPONENTS = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4, "MAT2": 4, "MAT3": 9, "MAT4": 16}
@@ -64,6 +81,8 @@ def require_readable(path: Path) -> None:
     """
     suffix = path.suffix.lower()
     require_regular(path, MAX_TEXT_SIZE if suffix in _TEXT_SUFFIXES else MAX_MESH_SIZE)
+    if suffix in (".obj", ".off", ".ply", ".dae"):
+        _require_few_numbers(path)
     if suffix in (".gltf", ".glb"):
         size = _gltf_size(_gltf_header(path))
     elif suffix == ".dae":
@@ -74,6 +93,32 @@ def require_readable(path: Path) -> None:
         raise MeshError(
             f"its surfaces and instances would take {size:.3g} bytes, more than the limit of "
             f"{MAX_EXPANDED_SIZE:,}; use a coarser mesh with fewer instances"
+        )
+
+
+def require_few_triangles(count: int) -> None:
+    """Raise a MeshError if a mesh has too many triangles."""
+    if count > MAX_TRIANGLE_COUNT:
+        raise MeshError(
+            f"it has {count:,} triangles, more than the limit of {MAX_TRIANGLE_COUNT:,}; use a "
+            "coarser mesh"
+        )
+
+
+def _require_few_numbers(path: Path) -> None:
+    """Raise a MeshError if a file may contain too many numbers."""
+    with open_regular_file(path) as file:
+        content = file.read()
+    index_types = _PLY_LIST.findall(content[:_PLY_HEADER_SIZE])
+    if path.suffix.lower() == ".ply" and b"format ascii" not in content[:_PLY_HEADER_SIZE]:
+        count = len(content) // min((_PLY_SIZES.get(kind, 4) for kind in index_types), default=4)
+    else:
+        is_printed = np.frombuffer(content, np.uint8) > ord(" ")
+        count = np.count_nonzero(is_printed[1:] > is_printed[:-1]) + is_printed[:1].sum()
+    if count > MAX_NUMBER_COUNT:
+        raise MeshError(
+            f"it may contain {count:,} numbers, more than the limit of {MAX_NUMBER_COUNT:,}; use a "
+            "coarser mesh"
         )
 
 

@@ -17,7 +17,7 @@ from ..engine.kernel.names import shorten
 from ..engine.kernel.types import Array
 from ..files.reading import open_regular_file
 from .hulls import Hull, Solid, solid_of_triangles
-from .mesh_sizes import MeshError, require_readable, require_regular
+from .mesh_sizes import MeshError, require_few_triangles, require_readable, require_regular
 
 if TYPE_CHECKING:
     import trimesh
@@ -116,6 +116,9 @@ def read_mesh(path: Path) -> trimesh.Scene:
 
     require_readable(path)
     scene = trimesh.load_scene(path, resolver=RegularFiles(str(path)))
+    require_few_triangles(
+        sum(len(getattr(surface, "faces", ())) for surface in scene.geometry.values())
+    )
     if path.suffix.lower() == ".dae" and scene.units:
         scene = scene.convert_units("meters")
     return scene

@@ -177,3 +177,65 @@ def test_a_text_that_is_too_large(tmp_path):
     path.write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\n" + "f 1 2 3\n" * 3_000_000)
     with pytest.raises(MeshError, match="it exceeds 20 MB"):
         require_readable(path)
+
+
+CORNERS = "v 0 0 0\nv 1 0 0\nv 0 1 0\n"
+PLY_HEADER = """ply
+format binary_little_endian 1.0
+element vertex 3
+property float x
+property float y
+property float z
+element face {count}
+property list uchar uchar vertex_indices
+end_header
+"""
+
+
+def write_ply(path, count, corner_count):
+    """Write polygons that refer to three points."""
+    polygon = bytes([corner_count, *(k % 3 for k in range(corner_count))])
+    path.write_bytes(PLY_HEADER.format(count=count).encode() + bytes(36) + polygon * count)
+    return path
+
+
+def write_polygons(path, beginning, count):
+    """Write a text that ends with the corners of a polygon."""
+    path.write_text(beginning + "1 2 3 " * (count // 3))
+    return path
+
+
+@pytest.mark.parametrize(
+    "write, message",
+    [
+        (lambda folder: write_ply(folder / "a.ply", 1_200_000, 3), "4,800,[0-9]+ numbers"),
+        (lambda folder: write_ply(folder / "a.ply", 10_000, 252), "2,500,000 triangles"),
+        (
+            lambda folder: write_polygons(folder / "a.obj", f"{CORNERS}f ", 4_500_000),
+            "4,500,0[0-9]+ numbers",
+        ),
+        (
+            lambda folder: write_polygons(folder / "a.obj", f"{CORNERS}f ", 2_000_001),
+            "1,999,999 triangles",
+        ),
+        (
+            lambda folder: write_polygons(
+                folder / "a.off", "OFF\n4 1 0\n0 0 0\n1 0 0\n0 1 0\n0 0 1\n2000001 ", 2_000_001
+            ),
+            "1,999,999 triangles",
+        ),
+    ],
+)
+def test_polygons_with_many_corners(tmp_path, write, message):
+    pytest.importorskip("trimesh", reason="no viser: pip install viser")
+    with pytest.raises(MeshError, match=f"{message}, more than the limit of .* coarser mesh"):
+        read_mesh(write(tmp_path))
+
+
+@pytest.mark.parametrize("suffix, size", [(".stl", 60), (".ply", 20), (".off", 20)])
+def test_a_file_that_is_too_large(tmp_path, suffix, size):
+    path = tmp_path / f"a{suffix}"
+    path.touch()
+    os.truncate(path, size * 1_000_000 + 1)
+    with pytest.raises(MeshError, match=f"it exceeds {size} MB; use a coarser mesh"):
+        require_readable(path)

@@ -409,7 +409,8 @@ def extreme_points(shape: Shape, folders: Folders) -> Array:
 
 def _select_outermost(points: Array) -> Array:
     """Return the points (n, 3) that are farthest in one of `SAMPLE_DIRECTIONS`."""
-    return points[np.unique((points @ SAMPLE_DIRECTIONS.T).argmax(axis=0))]
+    # all directions at once would take 0.9 kB for each point
+    return points[np.unique([(points @ direction).argmax() for direction in SAMPLE_DIRECTIONS])]
 
 
 def _node_placement(node: viser.SceneNodeHandle) -> Array:
