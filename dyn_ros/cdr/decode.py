@@ -108,7 +108,6 @@ class Decoder:
         if name not in self._topic_numbers:
             self._topic_numbers[name] = len(self.topics)
             self.topics.append(name)
-            self._latest_lists = np.append(self._latest_lists, np.full(KIND_COUNT, -1))
         return self._topic_numbers[name]
 
     def name_list_number(self, names: tuple[str, ...]) -> int:
@@ -154,6 +153,8 @@ class Decoder:
         """Return the decoded messages, and count in `problems` what cannot be decoded."""
         for problem in raw.problems:
             self.count_problem(problem)
+        new_count = KIND_COUNT * len(self.topics) - len(self._latest_lists)
+        self._latest_lists = np.append(self._latest_lists, np.full(new_count, -1))
         content, index = raw.content, np.ascontiguousarray(raw.message_index)
         rows = np.empty((len(index), ROW_SIZE), np.int64)
         numbers = np.empty(int(index[:, 3].sum()) // 8 + 1)

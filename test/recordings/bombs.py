@@ -158,6 +158,14 @@ def _channels_mcap(path: Path) -> None:
     path.write_bytes(_beginning() + channels + messages + _END)
 
 
+def _topics_in_chunks_mcap(path: Path) -> None:
+    """Write 65,000 topics of joint states, with a message each in 20 chunks."""
+    channels = b"".join(_channel(k, f"/r{k}/joint_states") for k in range(2, 65_000))
+    messages = b"".join(_message(k, SMALL, k) for k in range(2, 65_000))
+    chunk = _chunk(len(messages), "zstd", _zstd([messages]), START, START + 1_000_000 * 65_000)
+    path.write_bytes(_beginning() + channels + 20 * chunk + _END)
+
+
 def _index_mcap(path: Path) -> None:
     """Write an index that lists a chunk of 50 MB 100,000 times."""
     content = _schema() + _channel() + _message(0)
@@ -190,9 +198,9 @@ def _unknown_records_mcap(path: Path) -> None:
 
 
 def _alternating_mcap(path: Path) -> None:
-    """Write 100,000 messages outside chunks, each before an empty chunk."""
+    """Write 400,000 messages outside chunks, each before an empty chunk."""
     chunk = _chunk(0, "", b"")
-    path.write_bytes(_beginning() + b"".join(_message(k) + chunk for k in range(100_000)) + _END)
+    path.write_bytes(_beginning() + b"".join(_message(k) + chunk for k in range(400_000)) + _END)
 
 
 def _message_indexes_mcap(path: Path) -> None:
@@ -519,6 +527,7 @@ BOMBS: dict[str, Callable[[Path], None]] = {
     "sparse_attachment.mcap": _sparse_mcap(_ATTACHMENT),
     "sparse_summary.mcap": _sparse_mcap(_DATA_END),
     "channels.mcap": _channels_mcap,
+    "topics_in_chunks.mcap": _topics_in_chunks_mcap,
     "index.mcap": _index_mcap,
     "alternating.mcap": _alternating_mcap,
     "message_indexes.mcap": _message_indexes_mcap,

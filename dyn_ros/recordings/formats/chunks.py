@@ -31,7 +31,9 @@ _MIN_RECORD_LIMIT = 1_000_000  # records outside chunks; their headers are read 
 _MIN_MEAN_RECORD_SIZE = 1000  # bytes; chunks and their indexes have more on average
 _MAX_LISTED_CHUNKS = 20
 EXCESS_TOPICS = f"contains more topics than {MAX_CHANNELS:,}; the others are not read"
-_BLOCK_SIZE = 1 << 16  # bytes; zeros are skipped block by block
+_MIN_BLOCK_SIZE, _MAX_BLOCK_SIZE = 1 << 6, 1 << 16  # bytes; zeros are skipped block by block
+
+_NO_MESSAGES = np.zeros((0, 4), np.int64)
 
 ChunkReader = Callable[[BinaryIO, tuple[Any, ...]], tuple[bytes, bool]]
 """Function that returns the records of a chunk at a place, and True if their end is missing.
@@ -130,10 +132,12 @@ class ChunkScanner(ABC):
     def skip_zeros(self, position: int) -> int:
         """Return the offset of the next byte that is not 0, or the end of the file."""
         self.file.seek(position)
-        while block := self.file.read(_BLOCK_SIZE):
+        size = _MIN_BLOCK_SIZE
+        while block := self.file.read(size):
             if nonzero_tail := block.lstrip(b"\0"):
                 return position + len(block) - len(nonzero_tail)
             position += len(block)
+            size = min(2 * size, _MAX_BLOCK_SIZE)
         return self.end
 
     def read(self, offset: int, length: int) -> bytes:
@@ -152,8 +156,10 @@ class ChunkScanner(ABC):
             self.chunks[-1] = self.chunks[-1]._replace(counts={})
 
     def define_channels(self, content: bytes | memoryview) -> tuple[NDArray[np.int64], int]:
-        """Add what records define; return the index of messages, and the size of whole records."""
+        """Add what records define; return what `index_messages` does, without definitions."""
         index, size = index_messages(self._entry, np.frombuffer(content, np.uint8), None)
+        if not len(index) or index[:, 0].min() >= 0:
+            return index, size
         definitions = np.flatnonzero(index[:, 0] < 0)
         remaining = _MAX_DEFINITIONS - self._definition_count
         if len(definitions) > remaining:
@@ -232,13 +238,13 @@ def count_messages(chunk: Chunk, index: NDArray[np.int64]) -> Chunk:
 
     ``index`` has a row for each message, see `index_messages`, with the number of its channel.
     """
+    if not len(index):  # there may be a million empty chunks
+        return chunk._replace(start=1 << 62, stop=-1, counts={})
     times = index[index[:, 1] >= 0, 1]
     return chunk._replace(
         start=int(times.min(initial=1 << 62)),
         stop=int(times.max(initial=-1)),
-        counts=dict(
-            zip(*(values.tolist() for values in np.unique(index[:, 0], return_counts=True)))
-        ),
+        counts=dict(Counter(index[:, 0].tolist())),
     )
 
 
@@ -309,26 +315,29 @@ def _read_chunk(
 
 
 def index_messages(
-    entry: Entry, content: NDArray[np.uint8], codes: dict[int, int] | None
+    entry: Entry, content: NDArray[np.uint8], channels: NDArray[np.int64] | None
 ) -> tuple[NDArray[np.int64], int]:
     """Return the index of the messages in uncompressed records, and the size of whole records.
 
-    Each row has code, log time, offset and length of a message. ``codes`` are the codes of channels
-    by number; if None, all messages are listed with the numbers of their channels, and records that
-    define channels with negative codes.
+    Each row has code, log time, offset and length of a message. ``channels`` has the number and
+    code of each channel, sorted; if None, all messages are listed with the numbers of their
+    channels, and records that define channels with negative codes, and the size is that of the
+    records before the first chunk.
     """
-    channels = np.array(sorted((codes or {}).items()), np.int64).reshape(-1, 2)
-    index = np.empty((len(content) // MIN_RECORD_SIZE + 1, 4), np.int64)
-    sizes = np.zeros(2, np.int64)  # rows, bytes
+    if len(content) < MIN_RECORD_SIZE:
+        return _NO_MESSAGES, 0
+    index = np.empty((len(content) // MIN_RECORD_SIZE + 2, 4), np.int64)  # first row: sizes
+    address = index.ctypes.data
     load_function(entry)(
         content.ctypes.data,
         len(content),
-        channels.ctypes.data,
-        -1 if codes is None else len(channels),
-        index.ctypes.data,
-        sizes.ctypes.data,
+        0 if channels is None else channels.ctypes.data,
+        -1 if channels is None else len(channels),
+        address + index.strides[0],
+        address,
     )
-    return index[: sizes[0]], int(sizes[1])
+    row_count, size = index[0, :2].tolist()
+    return index[1 : row_count + 1], size
 
 
 def chunk_format(
@@ -339,11 +348,12 @@ def chunk_format(
     def load_messages(path: Path, places: tuple[Any, ...], codes: dict[int, int]) -> Raw:
         """Return the messages of channels with codes, in the chunks at these places."""
         contents, indices, problems, size = [], [], [], 0
+        channels = np.array(sorted(codes.items()), np.int64).reshape(-1, 2)
         with open_regular_file(path) as file:
             for place in places:
                 records, is_cut, problem = _read_chunk(file, place, read_records)
                 data = np.frombuffer(records, np.uint8)
-                index, end = index_messages(entry, data, codes)
+                index, end = index_messages(entry, data, channels)
                 if end < len(data) and not is_cut:
                     problem = (
                         f"the chunk at byte {place[0]} is damaged: {len(data) - end:,} of "

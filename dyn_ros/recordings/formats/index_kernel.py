@@ -17,27 +17,38 @@ _ROS1_MESSAGE, _ROS1_CONNECTION = 2, 7
 
 @kernel
 def find_code(channels, count, number):
-    """Return the code of a channel by its number, or -1; the number itself if count is negative."""
+    """Return the code of a channel by its number, or -1; the number itself if count is negative.
+
+    Channels are sorted by number, as each message may have another one of many.
+    """
     if count < 0:
         return number
-    for k in range(count):
-        if channels[2 * k] == number:
-            return channels[2 * k + 1]
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) // 2
+        if channels[2 * middle] < number:
+            low = middle + 1
+        else:
+            high = middle
+    if low < count and channels[2 * low] == number:
+        return channels[2 * low + 1]
     return -1
 
 
 def index_mcap(content, size, channels, count, index, sizes):
     """List the messages in records of MCAP; all arguments but size and count are addresses.
 
-    Reads content (size bytes) and channels (count pairs of number and code). Writes index, a row of
-    code, log time, offset and length for each message, and sizes: the number of rows, and the
-    offset behind the last whole record. With a negative count, schemas and channels are listed too,
-    with the codes -3 and -4, up to the first chunk or the end of the data.
+    Reads content (size bytes) and channels (count pairs of number and code, sorted by number).
+    Writes index, a row of code, log time, offset and length for each message, and sizes: the number
+    of rows, and the offset behind the last whole record. With a negative count, schemas and
+    channels are listed too, with the codes -3 and -4, up to the end of the data, and the offset is
+    that of the first chunk.
     """
     content, channels = bytes_at(content), integers_at(channels)
     index, sizes = integers_at(index), integers_at(sizes)
     position = 0
     n = 0
+    sizes[1] = -1
     while position + 9 <= size:
         length = load64(content, position + 1)
         if length < 0 or length > size - position - 9:
@@ -54,11 +65,14 @@ def index_mcap(content, size, channels, count, index, sizes):
         elif count < 0 and (opcode == _MCAP_SCHEMA or opcode == _MCAP_CHANNEL):  # noqa: SIM109
             write_row(index, n, -opcode, 0, start, length)
             n = n + 1
-        elif count < 0 and (opcode == _MCAP_CHUNK or opcode == _MCAP_DATA_END):  # noqa: SIM109
+        elif count < 0 and opcode == _MCAP_CHUNK and sizes[1] < 0:
+            sizes[1] = position
+        elif count < 0 and opcode == _MCAP_DATA_END:
             break
         position = start + length
     sizes[0] = n
-    sizes[1] = position
+    if sizes[1] < 0:
+        sizes[1] = position
     return 0
 
 

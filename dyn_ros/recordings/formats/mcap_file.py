@@ -186,7 +186,7 @@ class _McapScanner(ck.ChunkScanner):
     def scan_records(self) -> _McapScanner:
         """Scan all records, and return this scanner."""
         self._schemas: dict[int, str] = {}
-        self._block, self._block_offset = b"", 0  # the last block of messages outside chunks
+        self._indexed_size = 0  # bytes from the beginning whose messages outside chunks are known
         summary = self._scan_headers()
         self.examine_chunks()
         self.define_channels(summary)  # channels that damaged chunks do not define
@@ -211,6 +211,8 @@ class _McapScanner(ck.ChunkScanner):
             if opcode == 0:
                 self.note_damage(f"is damaged at byte {position:,}")
                 next_offset = max(next_offset, self.skip_zeros(position))
+            elif opcode == _MESSAGE and position < self._indexed_size:
+                pass
             elif opcode == _MESSAGE and length <= self.limits.chunk_size:
                 next_offset = self._add_messages(position, _HEADER.size + length)
             elif opcode == _MESSAGE:
@@ -269,17 +271,16 @@ class _McapScanner(ck.ChunkScanner):
                 self.set_last_count(channel, length // 16)
 
     def _add_messages(self, offset: int, min_length: int) -> int:
-        """Add messages outside chunks; return the offset behind them.
+        """Add messages outside chunks; return the offset behind them, or of a chunk among them.
 
-        Messages and chunks may alternate, so that a block serves all messages within.
+        Messages and chunks may alternate, so that all messages in a block are added together.
         """
-        if offset + min_length > self._block_offset + len(self._block):
-            self._block = self.read(offset, max(_BLOCK_SIZE, min_length))
-            self._block_offset = offset
-        records = memoryview(self._block)[offset - self._block_offset :]
-        index, length = self.define_channels(records)
+        block = self.read(offset, max(_BLOCK_SIZE, min_length))
+        index, size = self.define_channels(block)
+        length = int(index[-1, 2:].sum()) if len(index) else size
         self.chunks.append(ck.count_messages(Chunk((offset, length, length), length, {}), index))
-        return offset + length
+        self._indexed_size = offset + length
+        return offset + size
 
 
 FORMAT = ck.chunk_format(scan_mcap, INDEX_MCAP, _read_records)

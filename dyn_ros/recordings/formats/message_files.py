@@ -59,10 +59,11 @@ def message_format(
     ) -> Raw:
         """Return the messages of topics for whose channels ``code_of`` returns a code."""
         limits, channels, *places = place
+        requested_topics = frozenset(topics)  # both may be many
         codes = {
             number: code
             for number, name, kind, encoding in channels
-            if name in topics and (code := code_of(name, kind, encoding)) is not None
+            if name in requested_topics and (code := code_of(name, kind, encoding)) is not None
         }
         if not codes:
             return Raw(np.zeros(0, np.uint8), np.zeros((0, 4), np.int64))
