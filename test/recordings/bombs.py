@@ -291,11 +291,11 @@ def _unknown_records_bag(path: Path) -> None:
 
 
 def _chunks_bag(kind: bytes, compress: Callable[[bytes], bytes]) -> Callable[[Path], None]:
-    """Return a function that writes ten chunks of 80 MB of connections each."""
+    """Return a function that writes ten chunks of 66 MB of connections each."""
 
     def write(path: Path) -> None:
         block = bag_record(7, b"")
-        count = 80 * MEGABYTE // len(block)
+        count = 66 * MEGABYTE // len(block)
         chunk = _bag_chunk(count * len(block), kind, compress(block * count))
         path.write_bytes(_bag_beginning() + chunk * 10)
 
@@ -490,7 +490,7 @@ def _columns_parquet(path: Path) -> None:
 
 
 def _lists_parquet(path: Path) -> None:
-    """Write 30,000 rows with lists of 10,000 equal numbers and names."""
+    """Write 15,000 rows with lists of 10,000 equal numbers and names."""
     count, length = 100, 10_000
     offsets = pyarrow.array(np.arange(count + 1, dtype=np.int32) * length)
     names = pyarrow.array([f"joint_{k}" for k in range(length)] * count)
@@ -499,7 +499,7 @@ def _lists_parquet(path: Path) -> None:
         "name": pyarrow.ListArray.from_arrays(offsets, names),
         "position": pyarrow.ListArray.from_arrays(offsets, np.zeros(count * length)),
     }
-    _write_parquet(path, 300, columns, compression="zstd")
+    _write_parquet(path, 150, columns, compression="zstd")
 
 
 ROBOT = """<robot name="robot">
