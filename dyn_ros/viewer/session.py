@@ -145,8 +145,6 @@ class Session:
             self.touch = TouchTab(
                 robot, self.server.gui, settings.can_hang, self.panel.events.put, self.frame_node
             )
-        if settings.can_push:
-            robot.on_click(self.panel.select_link)
         if positions is not None:
             robot.move(positions[0])
         self._start_pushing()

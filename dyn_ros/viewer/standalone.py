@@ -90,7 +90,7 @@ class DynamicsMarkers:
                 full_color=LIMIT_COLOR,
                 unlimited=100.0,
                 source="nle",
-                numbers="largest",
+                numbers="none",
                 frame=frame,
             ),
         )

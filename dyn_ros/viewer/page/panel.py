@@ -344,11 +344,6 @@ class Panel:
             )
             box.on_update(lambda event: self.events.put(("transparent", event.target.value)))
 
-    def select_link(self, link: str) -> None:
-        """Choose the link to push."""
-        if self._link.value != link:
-            self._link.value = link
-
     def _add_marker_groups(self) -> None:
         """Add hidden folders for the groups of the legend, and a text for an empty tab."""
         self._check_boxes: dict[tuple[str, str], viser.GuiCheckboxHandle] = {}

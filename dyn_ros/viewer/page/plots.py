@@ -354,12 +354,12 @@ def _plot_labels(joint: Joint, curves: Sequence[str], scale: Scale, samples: Arr
         if curve in values
     )
     unit = scale.prefix + ("N" if joint.kind == "prismatic" else "N m")
-    if (limit := effort_limit(joint)) < math.inf:
-        unit += f", limit {scale.factor * limit:.4g}"
+    limit = scale.factor * effort_limit(joint)
+    limit_note = f' <span class="soft">limit {limit:.4g}</span>' if limit < math.inf else ""
     name = escape(joint.name)
     return (
         f'<div class="dyn dyn-joint" data-joint="{name}"><b title="{name}">{name}</b> '
-        f'<span class="soft unit">{unit}</span>{_peak_note(scale, samples)}'
+        f'<span class="soft unit">{unit}</span>{limit_note}{_peak_note(scale, samples)}'
         f'<div class="dyn-labels">{labels}</div></div>'
     )
 

@@ -23,6 +23,7 @@ class LegendEntry:
     starts_visible: bool = False
 
 
+TEXT_SUFFIXES = ("numbers", "labels", "legend")
 TORQUES, MOTION = "Torques", "Center of mass and momentum"
 INERTIA, MANIPULABILITY = "Inertia", "Manipulability"
 CONSTRAINTS, FORCES, GROUND = "Constraints", "Forces and contacts", "Ground"
@@ -159,3 +160,9 @@ LEGEND_BY_FAMILY = {entry.family: entry for entry in LEGEND}
 def is_shown_at_first(family: str) -> bool:
     """Return True if a page shows a family of markers at first, as it does unknown families."""
     return family not in LEGEND_BY_FAMILY or LEGEND_BY_FAMILY[family].starts_visible
+
+
+def is_text_for_rviz(namespace: str) -> bool:
+    """Return True if markers of a namespace are texts, which a page shows in its panels."""
+    family, _, suffix = namespace.partition("/")
+    return family in LEGEND_BY_FAMILY and suffix in TEXT_SUFFIXES

@@ -26,7 +26,7 @@ from ...check.meshes import Folders, MeshError
 from ...engine.kernel.types import Array
 from . import marker_arrays
 from .glyphs import Glyph, read_glyph
-from .legend import LEGEND_BY_FAMILY, is_shown_at_first
+from .legend import LEGEND_BY_FAMILY, is_shown_at_first, is_text_for_rviz
 from .scene import draw_shape, to_wxyz
 
 if TYPE_CHECKING:
@@ -107,6 +107,8 @@ class Drawing:
         """Process a MarkerArray at a time [s]; return a problem for each marker not shown."""
         for marker in array.markers:
             key = topic, marker.ns, marker.id
+            if is_text_for_rviz(marker.ns):
+                continue
             if marker.action == marker_arrays.ADD:
                 lifetime = marker.lifetime.sec + 1e-9 * marker.lifetime.nanosec
                 end = now + lifetime if lifetime > 0.0 else math.inf

@@ -8,7 +8,7 @@ rotation or one translation for each joint that moved, regardless of the links b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -87,7 +87,6 @@ class RobotScene:
         self._joint_nodes = self._add_joint_nodes()
         self._frames = {frame.name: frame for frame in tree.frames}
         self._frame_nodes: dict[str, viser.FrameHandle] = {}
-        self._on_click: Callable[[str], object] | None = None
         self._layers: dict[str, list[viser.SceneNodeHandle]] = {}
         self._add_shapes(xml)
         zero = np.zeros((1, len(self.names)))
@@ -182,10 +181,7 @@ class RobotScene:
             wxyz=to_wxyz(X[:3, :3]),
             position=X[:3, 3],
         )
-        drawn = DrawnShape(handle, frame, name, shape)
-        if self._on_click is not None:
-            self._report_clicks(drawn)
-        return drawn
+        return DrawnShape(handle, frame, name, shape)
 
     def _add_bones(self, joint: int) -> None:
         """Show a ball at a joint (-1: at the root link), and lines to its child frames."""
@@ -247,18 +243,6 @@ class RobotScene:
             self._draw_shape(drawn.frame, drawn.name, drawn.shape, opacity)
             for drawn in self._shapes
         ]
-
-    def on_click(self, report: Callable[[str], object]) -> None:
-        """Call `report(link)` when a user clicks a shape of a link."""
-        self._on_click = report
-        for drawn in self._shapes:
-            self._report_clicks(drawn)
-
-    def _report_clicks(self, drawn: DrawnShape) -> None:
-        """Report clicks on a shape."""
-        report, link = self._on_click, drawn.frame.name
-        assert report is not None
-        drawn.handle.on_click(lambda _: report(link))
 
     # --- queries
 

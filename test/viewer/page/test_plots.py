@@ -176,7 +176,7 @@ def test_labels_and_unit(arm):
     values[-1, :, 0] = 0.5, math.nan
     arm.show(SECONDS, values)
     text = arm._plots[0]._text.content
-    assert 'data-joint="shoulder_yaw"' in text and ">N m, limit 110<" in text
+    assert 'data-joint="shoulder_yaw"' in text and ">N m<" in text and ">limit 110<" in text
     assert '<span class="gravity">0.50</span>' in text and 'class="effort"' not in text
     assert "peak" not in text
     values[:, :, 0] -= values[:, :, 0].max() - 1e-14  # the axis ends at 0

@@ -411,3 +411,16 @@ def test_the_number_of_nodes_that_are_kept_is_bounded(drawing):
     for id in range(2 * marker_drawing.MAX_IDLE_NODES):
         take(drawing, marker(ns="com", id=id), marker(ns="com", id=id - 1, action=Marker.DELETE))
     assert len(nodes(drawing)) <= marker_drawing.MAX_IDLE_NODES + 1
+
+
+def test_texts_for_rviz_are_left_out(server):
+    """The page has plots and a legend of its own."""
+    drawing = Drawing(server.scene, lambda frame: "")
+    take(
+        drawing,
+        *(
+            marker(ns=ns, type=9, text="a")
+            for ns in ("torque/numbers", "com/legend", "mine/legend")
+        ),
+    )
+    assert drawing.families == {("markers", "mine"): True}

@@ -238,17 +238,6 @@ def test_transparent_shapes_replace_the_others(server):
         assert {server.scene.get_handle_by_name(name).opacity for name in before} == {opacity}
 
 
-def test_a_click_names_the_link(server):
-    robot = shown(server, ARM.read_text())
-    links = []
-    robot.on_click(links.append)
-    robot.make_transparent(True)
-    for drawn in robot._shapes:
-        [entry] = drawn.handle._impl.click_cb
-        entry.callback(None)
-    assert set(links) <= set(robot.links) and len(links) == len(robot._shapes)
-
-
 def test_a_link_with_a_strange_name(server):
     robot = shown(server, chain("", "").replace('"b"', '"b/../c"'))
     robot.move(np.array([0.5]))
