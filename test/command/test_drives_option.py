@@ -195,7 +195,8 @@ def test_a_unit_without_a_gain(folder, tmp_path, capsys):
         assert expected in error and remedy in error and "in N m or N for 1 A" in error
     assert run("log", table, *robot, "--compute", "gravity", "state", "--workers", 1) == 0
     for constant in (f"{names[1]}=12", "12"):
-        assert run("identify", ARM7, table, "--drives", drives, "--effort-constant", constant) == 0
+        # the efforts contradict the description
+        assert run("identify", ARM7, table, "--drives", drives, "--effort-constant", constant) == 3
     assert (
         run(
             "calibrate",

@@ -77,7 +77,9 @@ def test_errors_that_cannot_be_written(robot, code, redirection):
 def test_files_do_not_get_the_number_of_a_closed_output(tmp_path):
     output = tmp_path / "motion.csv"
     exit_code, error = run(["excite", ARM, "--duration", "10", "-o", str(output)], ">&-")
-    assert (exit_code, error) == (2, "dyn_ros: standard output: Bad file descriptor\n")
+    *progress, last = error.splitlines()  # a busy machine takes long enough for progress
+    assert (exit_code, last) == (2, "dyn_ros: standard output: Bad file descriptor")
+    assert all(line.startswith("searching: ") for line in progress)
     assert output.read_text().startswith("time,") and "wrote" not in output.read_text()
 
 

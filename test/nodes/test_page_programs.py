@@ -113,9 +113,14 @@ def test_the_arm_in_mujoco_holds_with_gravity_torques_and_falls_without(client, 
 
     client.wait(lambda: states and commands.get_subscription_count(), "mujoco_arm.py")
     before = np.array(states[-1].position)
+    client.wait(  # the program may discover this publisher later
+        lambda: np.abs(states[-1].effort).max() > 20.0,
+        "a state with the commanded torques",
+        again=lambda: command(1.0),
+        every=0.01,
+    )
     steps(200, 1.0)
     assert np.abs(np.array(states[-1].position) - before).max() < 0.02
-    assert np.abs(states[-1].effort).max() > 20.0
     steps(300, 0.0)
     assert np.abs(np.array(states[-1].position) - before).max() > 0.3
     client.stop_listening(states)
