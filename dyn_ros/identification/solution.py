@@ -64,7 +64,11 @@ MIN_LOG_STEP = 0.02  # logarithm of a friction scale; a smaller step needs no fu
 
 
 class Solution(NamedTuple):
-    """An estimate, with the estimator and the samples that it was computed from."""
+    """An estimate, with the estimator and the samples that it was computed from.
+
+    `faults` are messages on units and signs, which make the estimate unusable; `warnings` are the
+    others.
+    """
 
     estimator: Estimator
     samples: Samples
@@ -73,7 +77,7 @@ class Solution(NamedTuple):
     held_out: tuple[slice, ...]  # stretches of samples that the first estimate did not use
     joints: tuple[JointResult, ...]  # errors are on the held-out samples
     plain_model: PlainModel  # plain least squares of all samples
-    faults: tuple[str, ...]  # of units and signs, which make the estimate unusable
+    faults: tuple[str, ...]
     warnings: tuple[str, ...]  # outliers are added by ``to_identification``
     constants: Array  # (nv,) motor constants, torque per unit of effort
 

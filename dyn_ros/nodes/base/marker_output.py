@@ -41,6 +41,11 @@ COMMON_MARKER_SPECS = (
 )
 
 
+def warning_color_spec(name: str, description: str) -> Spec:
+    """Return the parameter for the color of what deserves attention, red by default."""
+    return Spec(name, [0.88, 0.04, 0.11, 1.0], description, size=4, limits=(0.0, 1.0))
+
+
 class MarkerKind:
     """A kind of marker of a node, with the parameters `markers.<name>.*`.
 

@@ -320,15 +320,15 @@ class Parameters:
         In the output of `ros2 param dump`, they are `[]`, which `ros2 param load` reads as an array
         of truth values.
         """
-        return [
-            Parameter(parameter.name, type_, [])
-            if parameter.name in self.specs
-            and parameter.type_ == Parameter.Type.BOOL_ARRAY
-            and not parameter.value
-            and isinstance(type_ := self.specs[parameter.name].default, Parameter.Type)
-            else parameter
-            for parameter in parameters
-        ]
+        corrected = []
+        for parameter in parameters:
+            is_empty = parameter.type_ == Parameter.Type.BOOL_ARRAY and not parameter.value
+            if is_empty and parameter.name in self.specs:
+                declared = self.specs[parameter.name].default
+                if isinstance(declared, Parameter.Type):
+                    parameter = Parameter(parameter.name, declared, [])
+            corrected.append(parameter)
+        return corrected
 
     def _changes(self, parameters: Iterable[Parameter]) -> dict[str, Any]:
         """Return the Python values, by name, of those parameters that are in `specs`."""

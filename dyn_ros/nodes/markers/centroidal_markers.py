@@ -17,7 +17,7 @@ from dyn_ros.engine.kernel.types import Array
 
 from ...viewer.scene import geometry
 from ...viewer.scene.marker_arrays import MIN_WIDTH, THIN_LINE_WIDTH, MarkerArrays, Screws
-from ..base.marker_output import Draw, MarkerKind, MarkerStyle
+from ..base.marker_output import Draw, MarkerKind, MarkerStyle, warning_color_spec
 from ..base.node_parameters import Spec
 from ..robot import DynamicsTerms, RobotContext, State, ground, parameter_errors
 from ..robot.ground import COMPOSITE_TERMS, composite_body
@@ -285,13 +285,7 @@ CONTACT = (
         "Height [m].",
         [0.52, 0.66, 0.0, 1.0],
         Spec("coefficient", 0.7, "Coefficient of friction.", limits=(0.0, 100.0)),
-        Spec(
-            "slip_color",
-            [0.88, 0.04, 0.11, 1.0],
-            "Color if the force is outside.",
-            size=4,
-            limits=(0.0, 1.0),
-        ),
+        warning_color_spec("slip_color", "Color if the force is outside."),
         reads=ground.ground_force_reads,
     ),
     MarkerKind(

@@ -25,7 +25,7 @@ from ...viewer.scene.marker_arrays import (
     make_torque_markers,
     rows_of_joints,
 )
-from ..base.marker_output import Draw, MarkerKind, MarkerStyle
+from ..base.marker_output import Draw, MarkerKind, MarkerStyle, warning_color_spec
 from ..base.node_parameters import Spec
 from ..messages.frame_ids import axes_rotation
 from ..robot import DynamicsTerms, RobotContext, State, parameter_errors
@@ -117,13 +117,7 @@ DYNAMICS = (
         0.1,
         "Radius, or length for a prismatic joint [m].",
         [0.94, 0.55, 0.0, 1.0],
-        Spec(
-            "full_color",
-            [0.88, 0.04, 0.11, 1.0],
-            "Color at the effort limit.",
-            size=4,
-            limits=(0.0, 1.0),
-        ),
+        warning_color_spec("full_color", "Color at the effort limit."),
         Spec("unlimited", 100.0, "Full load without an effort limit [N m, N].", limits=(1e-6, 1e9)),
         Spec("source", "gravity", "Torque to show.", choices=("gravity", "nle", "effort")),
         Spec(
@@ -144,12 +138,8 @@ DYNAMICS = (
         "Factor of the true size.",
         [0.61, 0.18, 1.0, 0.4],
         Spec("shape", "ellipsoid", "Shape of the bodies.", choices=("ellipsoid", "box")),
-        Spec(
-            "finding_color",
-            [0.88, 0.04, 0.11, 1.0],
-            "Color of the outline of a body whose inertia `dyn_ros check` reports.",
-            size=4,
-            limits=(0.0, 1.0),
+        warning_color_spec(
+            "finding_color", "Color of the outline of a body whose inertia `dyn_ros check` reports."
         ),
         show=False,
         reads=("oMi",),

@@ -11,8 +11,7 @@ import numpy as np
 from visualization_msgs.msg import Marker
 
 from ...viewer.scene.marker_arrays import JointArrows, MarkerArrays, Screws
-from ..base.marker_output import Draw, MarkerKind, MarkerStyle
-from ..base.node_parameters import Spec
+from ..base.marker_output import Draw, MarkerKind, MarkerStyle, warning_color_spec
 from ..robot import DynamicsTerms, RobotContext, State
 
 
@@ -76,13 +75,7 @@ OBSERVER = (
         0.15,
         "Radius, or length for a prismatic joint, at the threshold [m].",
         [0.11, 0.63, 1.0, 1.0],
-        Spec(
-            "collision_color",
-            [0.88, 0.04, 0.11, 1.0],
-            "Color beyond the threshold, if the base is fixed.",
-            size=4,
-            limits=(0.0, 1.0),
-        ),
+        warning_color_spec("collision_color", "Color beyond the threshold, if the base is fixed."),
         reads=("oMi",),
     ),
     MarkerKind(

@@ -30,7 +30,8 @@ def make_legend(node: str, model: Model, appearances: Sequence[Appearance]) -> D
     It moves with the root link, and begins at the height of the robot in its neutral position.
     """
     points = dyn_ros.frame_placements(model, dyn_ros.Data(model), model.neutral())[:, :3, 3]
-    points = points - points[_root_frame(model)]
+    root_frame = model.frame_index(model.tree.root_link)
+    points = points - points[root_frame]
     size = max(float(np.ptp(points, axis=0).max()), MIN_SIZE)
     height = LETTER_HEIGHT * size
     up = np.array([0.0, 0.0, 1.0])
@@ -46,15 +47,10 @@ def make_legend(node: str, model: Model, appearances: Sequence[Appearance]) -> D
     ]
 
     def draw(state: Any, terms: Any) -> Iterable[MarkerArrays]:
-        root = terms.oMf[_root_frame(model), :3, 3]
+        root = terms.oMf[root_frame, :3, 3]
         for line, (text, appearance) in enumerate(zip(texts, appearances, strict=True)):
             center = root + corner - line * LINE_HEIGHT * height * up
             text.show_texts([0], center[None], [appearance.name.replace("_", " ")], height)
         return texts
 
     return draw
-
-
-def _root_frame(model: Model) -> int:
-    """Return the index of the frame of the root link."""
-    return model.frame_index(model.tree.root_link)

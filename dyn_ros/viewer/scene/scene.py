@@ -36,10 +36,10 @@ DEFAULT_SHAPE_COLOR = (0.75, 0.75, 0.78, 1.0)
 DEFAULT_MESH_COLOR = (0.7, 0.7, 0.7, 1.0)
 BONE_COLOR = (235, 140, 40)
 LAYERS = ("collision shapes", "link frames", "joint axes")
-"""What can be shown in addition to the shapes of the links."""
+"""Names of layers that a page can show in addition to the shapes of the links."""
 
 COLLISION_COLOR, COLLISION_OPACITY = (1.0, 0.55, 0.1, 1.0), 0.35
-SHAPE_OPACITY = 0.4  # of transparent shapes
+TRANSPARENT_OPACITY = 0.4
 AXIS_COLOR = (30, 110, 255)
 MARK_SIZE = 0.08  # length of the axes of a frame / reach of the robot
 MIN_MARKED_SIZE = 0.1  # m; reach of a smaller robot
@@ -238,7 +238,7 @@ class RobotScene:
 
     def make_transparent(self, is_transparent: bool) -> None:
         """Draw the shapes again, so that markers inside them can be seen."""
-        opacity = SHAPE_OPACITY if is_transparent else 1.0
+        opacity = TRANSPARENT_OPACITY if is_transparent else 1.0
         self._shapes = [
             self._draw_shape(drawn.frame, drawn.name, drawn.shape, opacity)
             for drawn in self._shapes

@@ -18,7 +18,7 @@ pytest.importorskip("viser", reason="no viser: pip install viser")
 
 import trimesh
 
-from dyn_ros.viewer.scene.scene import SHAPE_OPACITY, RobotScene, load_mesh
+from dyn_ros.viewer.scene.scene import TRANSPARENT_OPACITY, RobotScene, load_mesh
 from peer import EXAMPLE_ROBOTS, FILES
 
 EVERY_JOINT = Path(__file__).parents[2] / "robots" / "every_joint.urdf"
@@ -219,20 +219,20 @@ def test_a_transparent_mesh_keeps_its_color(tmp_path, content):
     path.write_text(content)
     color = (1.0, 0.5, 0.0, 1.0)
     materials = []
-    for opacity in (1.0, SHAPE_OPACITY):
+    for opacity in (1.0, TRANSPARENT_OPACITY):
         data = load_mesh(path, color, opacity).data
         [mesh] = trimesh.load(io.BytesIO(data), file_type="glb").geometry.values()
         materials.append(mesh.visual.material)
     opaque, transparent = materials
     assert transparent.alphaMode == "BLEND" and opaque.alphaMode != "BLEND"
-    assert transparent.baseColorFactor[3] == pytest.approx(255 * SHAPE_OPACITY, abs=1)
+    assert transparent.baseColorFactor[3] == pytest.approx(255 * TRANSPARENT_OPACITY, abs=1)
     np.testing.assert_array_equal(transparent.baseColorFactor[:3], opaque.baseColorFactor[:3])
 
 
 def test_transparent_shapes_replace_the_others(server):
     robot = shown(server, ARM.read_text())
     before = nodes(server, ":visual")
-    for is_transparent, opacity in ((True, SHAPE_OPACITY), (False, None)):
+    for is_transparent, opacity in ((True, TRANSPARENT_OPACITY), (False, None)):
         robot.make_transparent(is_transparent)
         assert sorted(nodes(server, ":visual")) == sorted(before)
         assert {server.scene.get_handle_by_name(name).opacity for name in before} == {opacity}
