@@ -188,17 +188,25 @@ class Client:
         for status in message.status:
             self.diagnostics[status.name] = {pair.key: pair.value for pair in status.values}
 
+    @property
+    def receiver_values(self):
+        """Diagnostics of the node that receives the joint states; empty before the first ones."""
+        return next(
+            (values for values in self.diagnostics.values() if "joint_states received" in values),
+            {},
+        )
+
     def totals(self):
         """Return how many joint states the node has received and answered, and its messages."""
-        owner = next(
-            values for values in self.diagnostics.values() if "joint_states received" in values
-        )
+        receiver = self.receiver_values
         published = [
             int(values["messages published"])
             for name, values in self.diagnostics.items()
             if name.startswith((NAMESPACE + "/dynamics:", NAMESPACE + "/centroidal:"))
         ]
-        return np.array([int(owner["joint_states received"]), int(owner["states"]), sum(published)])
+        return np.array(
+            [int(receiver["joint_states received"]), int(receiver["states"]), sum(published)]
+        )
 
     def publish(self):
         set_stamp(self.message, self.count)
@@ -320,6 +328,7 @@ def main(argv=None):
             for service, server, _ in client.clients:
                 client.spin_until(server.service_is_ready, 120.0)
                 print(f"{service} is ready")
+            client.spin_until(lambda: client.receiver_values, 120.0)  # after compilation
             client.run(5.0, options.rate, options.calls)
             client.settle()
             print(f"while it started: {dict(client.refusals)}")
