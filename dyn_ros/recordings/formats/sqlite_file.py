@@ -58,6 +58,21 @@ def _cut_partial_page(path: Path) -> Path:
     return beginning_of_file(path, whole_size)
 
 
+def _write_ahead_log(path: Path) -> Path:
+    """Return the path of the file with the transactions that a database does not contain yet."""
+    return path.with_name(path.name + "-wal")
+
+
+def _describe_unread_log(path: Path) -> str:
+    """Return a sentence on a write-ahead log that is not read, or ""."""
+    log = _write_ahead_log(path)
+    if not log.exists() or not log.stat().st_size or _cut_partial_page(path) == path:
+        return ""
+    return (
+        f"ends within a page, so that {log.name} is not read, which may contain its last messages"
+    )
+
+
 def _read_sizes(path: Path) -> tuple[int, int]:
     """Return the sizes of a page and of all pages in the header, 0 if it does not count them."""
     with open_regular_file(path) as file:
@@ -74,9 +89,8 @@ def _open_database(path: Path) -> sqlite3.Connection:
     """Open a database without writing to it, except for what a write-ahead log requires."""
     path = _cut_partial_page(path)
     address = f"file:{quote(os.fsencode(path.resolve()))}"
-    has_log = path.with_name(path.name + "-wal").exists()
     connection = None
-    if has_log:
+    if _write_ahead_log(path).exists():
         try:
             connection = sqlite3.connect(address + "?mode=ro", uri=True)
             connection.execute("SELECT 1 FROM sqlite_master").fetchone()
@@ -111,9 +125,10 @@ def scan_database(path: Path, limits: Limits) -> Source:
                 return Source((), (), f"contains no topics of a rosbag2: {error}")
             raise ValueError(f"{str(path)!r}: its topics cannot be read: {error}") from None
         source = _scan_messages(connection, path, channels[:MAX_CHANNELS], limits)
-    if len(channels) <= MAX_CHANNELS:
-        return source
-    return replace(source, damage=sp.join_damage(source.damage, [EXCESS_TOPICS]))
+    excess = EXCESS_TOPICS if len(channels) > MAX_CHANNELS else ""
+    return replace(
+        source, damage=sp.join_damage(source.damage, [excess, _describe_unread_log(path)])
+    )
 
 
 def _computed_tables(connection: sqlite3.Connection) -> str:

@@ -328,6 +328,9 @@ class CsvFile:
         line = (re.split(rb"[\r\n]", self._first_line, maxsplit=1) or [b""])[0]
         try:
             head = line.decode("utf-8-sig")
+            if "\0" in head:
+                start = line.index(0)
+                raise UnicodeDecodeError("utf-8", line, start, start + 1, "may be UTF-16")
             names = [name.strip() for row in csv.reader([head]) for name in row]
         except UnicodeDecodeError as error:
             raise self._encoding_error(error) from None

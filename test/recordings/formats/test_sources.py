@@ -634,6 +634,13 @@ def test_a_database_that_was_not_closed(tmp_path):
     rows, _ = decode_all(files.open_source(copy / "bag.db3"))
     assert len(rows) == len(expected_tuples(sent_messages())) + 1 and rows[-1][2] == time
 
+    database = copy / "bag.db3"
+    with database.open("r+b") as file:
+        file.truncate(database.stat().st_size - 100)
+    assert (
+        "ends within a page, so that bag.db3-wal is not read" in files.open_source(database).damage
+    )
+
 
 def test_what_is_no_recording(tmp_path):
     for suffix in (".mcap", ".db3", ".bag", ".csv", ".parquet"):
@@ -930,6 +937,14 @@ def test_other_separators_are_named(separator, tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("time,position.a\n1,2\n".replace(",", separator))
     with pytest.raises(ValueError, match="expected columns separated by commas"):
+        files.open_source(path)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "latin-1"])
+def test_other_encodings_are_named(encoding, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("time,position.b\N{LATIN SMALL LETTER A WITH DIAERESIS}\n1,2\n", encoding)
+    with pytest.raises(ValueError, match="expected text in UTF-8.*; save the table as CSV in UTF"):
         files.open_source(path)
 
 
