@@ -16,8 +16,9 @@ from logs.recorded import START, JointState, Sent
 from recordings.bombs import ROBOT
 
 import dyn_ros
+from dyn_ros.cdr.decode import Decoder
 from dyn_ros.recordings.formats import SUFFIXES
-from dyn_ros.recordings.formats.sources import find_recordings, open_source
+from dyn_ros.recordings.formats.sources import find_recordings, open_source, read_span
 
 TIME = 0.001 * np.arange(500)
 POSITION = np.sin(3.0 * TIME)
@@ -113,6 +114,42 @@ def test_metadata_that_is_too_large_or_made_of_blank_lines(tmp_path):
     source = open_source(bag)
     assert source.topics[0].count == 500
     assert "metadata.yaml is not read: the file has more than 16,000,000 bytes" in source.damage
+
+
+def cut(path):
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def replace_by_pipe(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+@pytest.mark.parametrize(
+    "change",
+    [
+        cut,
+        lambda path: os.truncate(path, 0),
+        lambda path: path.unlink(),
+        lambda path: path.write_bytes(bytes(path.stat().st_size)),
+        lambda path: path.write_bytes(os.urandom(path.stat().st_size)),
+        replace_by_pipe,
+    ],
+)
+def test_files_that_change_after_they_were_scanned(tmp_path, suffix, change):
+    path, decoder, errors = tmp_path / f"run{suffix}", Decoder(), []
+    WRITERS[suffix](path)
+    source = open_source(path)
+    change(path)
+    for span in source.spans:
+        try:
+            messages = read_span(path, span, [topic.name for topic in source.topics], decoder)
+            assert len(messages.stamp) < 500
+        except (OSError, ValueError) as error:
+            errors.append(str(error))
+    rows_are_missing = suffix == ".csv" and change is cut  # any number of rows is a table
+    assert rows_are_missing or errors or decoder.problems
 
 
 def write_file_list(bag, names):

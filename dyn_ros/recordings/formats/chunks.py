@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -350,6 +351,7 @@ def chunk_format(
         contents, indices, problems, size = [], [], [], 0
         channels = np.array(sorted(codes.items()), np.int64).reshape(-1, 2)
         with open_regular_file(path) as file:
+            file_size = os.fstat(file.fileno()).st_size
             for place in places:
                 records, is_cut, problem = _read_chunk(file, place, read_records)
                 data = np.frombuffer(records, np.uint8)
@@ -359,6 +361,8 @@ def chunk_format(
                         f"the chunk at byte {place[0]} is damaged: {len(data) - end:,} of "
                         f"its {len(data):,} bytes are not read"
                     )
+                if place[0] + place[1] > file_size:  # it was whole when the file was scanned
+                    problem = f"the chunk at byte {place[0]} is cut; the file has become shorter"
                 problems += [problem] if problem else []
                 index[:, 2] += size
                 size += len(data)
