@@ -12,7 +12,7 @@ import math
 import threading
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -41,7 +41,8 @@ from ..recordings.part import read_part
 from ..recordings.plan import Part, divide_part
 from ..recordings.selection import ODOMETRY, require_messages, select_part
 from .motion import coordinate_indices
-from .page.plots import Progress
+from .overview import Overview
+from .page.plots import History, Progress, recent_history
 from .scene.inertia_markers import BodyCheck
 from .session import Session
 from .standalone import DynamicsMarkers, StandaloneActor, compile_torques
@@ -53,9 +54,9 @@ ALGORITHMS = ("all_terms", "nonlinear_effects", "momentum_terms", "momentum_obse
 PART_SIZE = 4e6  # bytes, uncompressed; about 10 s at 1 kHz
 MAX_LOADED_PARTS = 4
 COMPILE = -1  # replaces the number of a part
+MIN_DURATION = 1e-3  # s; of a time axis
 MIN_GAP = 0.5  # s; a longer time without states is a gap
-PLOT_SPAN = 10.0  # s
-PLOT_SAMPLES = 100  # per curve
+PLOT_SAMPLES = 100  # per curve, of the last seconds
 
 
 # --- opening
@@ -142,7 +143,8 @@ class Loader:
     """A thread that reads and computes requested parts, the latest request's first.
 
     `progress` describes what is being compiled, for users. `gaps` are the times without states in
-    parts that have been read, pairs of start and stop [ns].
+    parts that have been read, pairs of start and stop [ns]. While no part is requested, it reads
+    others for the `overview`, if one is wanted.
     """
 
     def __init__(self, recording: OpenRecording) -> None:
@@ -153,6 +155,9 @@ class Loader:
         self._is_compiled = self._is_closed = False
         self.progress = Progress()
         self.gaps: set[tuple[int, int]] = set()
+        parts, shape = recording.parts, (len(CURVES), recording.model.nv)
+        self.overview = Overview(parts[0].start, parts[-1].stop, len(parts), shape, MIN_GAP)
+        self._wants_overview = False
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -174,6 +179,12 @@ class Loader:
                 self._requested = requested
                 self._change.notify()
 
+    def want_overview(self, wanted: bool) -> None:
+        """Read all parts for the overview, or only those that are requested."""
+        with self._change:
+            self._wants_overview = wanted
+            self._change.notify()
+
     def _next_task(self) -> int | None:
         """Wait for a task; return the number of a part to load, `COMPILE`, or None at the end."""
         with self._change:
@@ -184,6 +195,9 @@ class Loader:
                         return number
                 if self._parts and not self._is_compiled:
                     return COMPILE
+                next_part = self.overview.next_part() if self._wants_overview else None
+                if next_part is not None:
+                    return next_part
                 self._change.wait()
         return None
 
@@ -200,13 +214,23 @@ class Loader:
                 part = LoadedPart(
                     np.zeros(0, np.int64), empty, empty, {"gravity": empty}, (str(error),)
                 )
+            if self._is_compiled:
+                self._add_to_overview(number, part)
             with self._change:
+                if number not in self._requested:
+                    continue
                 self._parts[number] = part
                 self._parts.move_to_end(number)
                 unrequested = [number for number in self._parts if number not in self._requested]
                 for number in unrequested:
                     if len(self._parts) > MAX_LOADED_PARTS:
                         del self._parts[number]
+
+    def _add_to_overview(self, number: int, part: LoadedPart) -> None:
+        """Add the torques of a part to the overview."""
+        shape = len(part.log_time), self._recording.model.nv
+        torques = [part.torques.get(curve, np.full(shape, np.nan)) for curve in CURVES]
+        self.overview.add(number, part.log_time, np.stack(torques, axis=1))
 
     def _compile(self) -> None:
         """Compile the functions that compute the torques."""
@@ -269,10 +293,11 @@ class Replay(StandaloneActor):
         self._start, self._end = parts[0].start, parts[-1].stop - 1
         self._now = self._start
         self._duration = 1e-9 * (self._end - self._start)  # s
-        self._speed, self._plays = 1.0, True
+        self._speed, self._plays, self._plots_all = 1.0, True, False
         self._loader = Loader(recording)
         self._shown_problems: set[str] = set()
         self._drawn_state: tuple[int, int] | None = None  # number of the part, row
+        self._curves: tuple[Array, Array] | None = None  # of the overview, as plotted
 
     def close(self) -> None:
         """End the thread that loads parts."""
@@ -289,6 +314,7 @@ class Replay(StandaloneActor):
         self._bar = TimeBar(
             session.server, session.panel, self._recording.name, self._start, self._duration
         )
+        self._plot_seconds = session.settings.plot_seconds
         session.history = self._history
 
     # --- time
@@ -322,6 +348,9 @@ class Replay(StandaloneActor):
                 self._plays = value
             elif action == "speed":
                 self._speed = value
+            elif action == "plot all":
+                self._plots_all = value
+                self._loader.want_overview(value)
             elif action == "seek":
                 # the bar shows the duration rounded to milliseconds
                 is_before_end = value < round(self._duration, 3)
@@ -400,18 +429,42 @@ class Replay(StandaloneActor):
         x, y, yaw = q[:3].tolist()
         return [x, y, 0.0, 0.0, 0.0, math.sin(0.5 * yaw), math.cos(0.5 * yaw)]
 
-    def _history(self) -> Iterator[tuple[float, Array]]:
-        """Yield samples for the plots up to now: times [s] since the start, and torques."""
+    def _torques_at(self, now: int) -> Array:
+        """Return the torques (curves, joints) at a time; NaN if they are unknown."""
+        _, row, part = self._find_state(now)
+        values = {}
+        if row >= 0 and part is not None and now - int(part.log_time[row]) < 1e9 * MIN_GAP:
+            values = {name: torque[row, self._idx_v] for name, torque in part.torques.items()}
         nan = np.full(len(self._names), math.nan)
-        for count in range(PLOT_SAMPLES - 1, -1, -1):
-            now = self._now - count * round(1e9 * PLOT_SPAN / PLOT_SAMPLES)
-            if now < self._start:
-                continue
-            _, row, part = self._find_state(now)
-            values = {}
-            if row >= 0 and part is not None and now - int(part.log_time[row]) < 1e9 * MIN_GAP:
-                values = {name: torque[row, self._idx_v] for name, torque in part.torques.items()}
-            yield (
-                1e-9 * (now - self._start),
-                np.array([values.get(name, nan) for name in CURVES]),
-            )
+        return np.array([values.get(name, nan) for name in CURVES])
+
+    def _history(self) -> History:
+        """Return the torques of the last seconds, or of the whole recording."""
+        if self._plots_all:
+            return self._whole_history()
+        seconds = self._plot_seconds
+        steps = np.arange(PLOT_SAMPLES - 1, -1, -1) * round(1e9 * seconds / PLOT_SAMPLES)
+        times = [now for now in (self._now - steps).tolist() if now >= self._start]
+        return recent_history(
+            seconds,
+            1e-9 * (np.array(times) - self._start),
+            np.array([self._torques_at(now) for now in times]),
+        )
+
+    def _whole_history(self) -> History:
+        """Return the torques of the whole recording, as far as it has been read."""
+        overview = self._loader.overview
+        curves = overview.curves()
+        if curves is not self._curves:
+            self._curves, self._curves_by_joint = curves, curves[1][:, :, self._idx_v]
+        title = "click a plot to go there"
+        if overview.fraction < 1.0:
+            title = f"{100.0 * overview.fraction:.0f} % read"
+        return History(
+            f"all {self._duration:.4g} s, {title}",
+            (0.0, max(self._duration, MIN_DURATION)),
+            curves[0],
+            self._curves_by_joint,
+            self._torques_at(self._now),
+            1e-9 * (self._now - self._start),
+        )

@@ -13,7 +13,7 @@ import io
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,7 +28,7 @@ from .actor import Actor, PageSettings
 from .motion import SpringFollower
 from .page import page
 from .page.panel import Panel, show_waiting, slider_limits
-from .page.plots import Progress
+from .page.plots import History, Progress, recent_history
 from .problems import MAX_PROBLEMS, Problems
 from .scene.camera import Cameras, raise_to_ground
 from .scene.floor import Floor, light_simply
@@ -57,8 +57,8 @@ class Session:
     `settings` may be changed later; has_motion, can_hang, can_push, curves, plot_seconds and
     mesh_paths apply to the next robot. `robot`, `panel` and `touch` are None until `show_robot`.
     `notice`, unless empty, replaces the status line, `progress` is what torques wait for. `history`
-    returns the samples to plot, pairs of a time [s] and torques (curves, joints); if it is None,
-    the received torques are plotted. Raise a `page.PageError` if the page cannot be served.
+    returns what to plot; if it is None, the received torques are plotted. Raise a `page.PageError`
+    if the page cannot be served.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Session:
         self.panel: Panel | None = None
         self.touch: TouchTab | None = None
         self.notice, self.progress = "", Progress()
-        self.history: Callable[[], Iterable[tuple[float, Array]]] | None = None
+        self.history: Callable[[], History] | None = None
         self._follower: SpringFollower | None = None
         self._problems = Problems()
         self._odometry_frame: str | None = None
@@ -432,7 +432,7 @@ class Session:
             if not self.server.get_clients():
                 return
             if is_plot_due:
-                panel.show_samples(self.history() if self.history else self._samples, self.progress)
+                panel.show_history((self.history or self._received_history)(), self.progress)
                 handle = self._handle
                 touch.show(
                     now,
@@ -465,6 +465,14 @@ class Session:
             if now - received > MAX_TORQUE_AGE:
                 self._torques[curve][:] = math.nan
         self._samples.append((now, np.array(list(self._torques.values()))))
+
+    def _received_history(self) -> History:
+        """Return the latest torques that were received."""
+        return recent_history(
+            self.settings.plot_seconds,
+            np.array([time for time, _ in self._samples]),
+            np.array([torques for _, torques in self._samples]),
+        )
 
     def _show_status(self, panel: Panel, robot: RobotScene, now: float) -> None:
         """Update the status line, the problems and the check boxes, once a second."""

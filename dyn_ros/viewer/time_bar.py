@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import viser
 
+    from .page.page import Server
     from .page.panel import Panel
 
 SPEEDS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -26,11 +27,11 @@ class TimeBar:
     """The controls of a recording, from `start` [ns since 1970] on for a `duration` [s].
 
     The queue `events` contains user input: ("play", True or False), ("speed", factor),
-    ("step", -1 or 1) and ("seek", seconds).
+    ("step", -1 or 1), ("seek", seconds) and ("plot all", True or False).
     """
 
     def __init__(
-        self, server: viser.ViserServer, panel: Panel, name: str, start: int, duration: float
+        self, server: Server, panel: Panel, name: str, start: int, duration: float
     ) -> None:
         self.events: SimpleQueue[tuple[Any, ...]] = SimpleQueue()
         self._name, self._start, self._duration = name, start, duration
@@ -46,6 +47,15 @@ class TimeBar:
             self._speed = gui.add_dropdown(
                 "speed", [f"{speed:g} x" for speed in SPEEDS], initial_value="1 x"
             )
+            self._plots_all = gui.add_checkbox(
+                "plot all",
+                False,
+                hint="Plot the torques of the whole recording, instead of the last seconds.",
+            )
+        self._plots_all.on_update(
+            lambda event: self.events.put(("plot all", self._plots_all.value))
+        )
+        server.on_seek = lambda fraction: self.events.put(("seek", fraction * duration))
         self._play.on_click(lambda event: self.events.put(("play", not self._plays)))
         for label, hotkey, action in (
             ("Play or pause", "space", lambda: ("play", not self._plays)),

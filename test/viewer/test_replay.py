@@ -94,8 +94,7 @@ class Player:
 
     def latest(self):
         """The latest sample of the plots, by curve."""
-        *_, (_, values) = self.replay._history()
-        return dict(zip(replay.CURVES, values))
+        return dict(zip(replay.CURVES, self.replay._history().present))
 
 
 @pytest.fixture
@@ -190,6 +189,31 @@ def test_residuals_are_those_of_the_log_command(play, arm, small_parts):
         for name in ("residual", "external"):
             expected = [table.columns[f"{name}.{joint}"][at] for joint in NAMES]
             np.testing.assert_allclose(player.latest()[name], expected, atol=1e-5)
+
+
+def test_the_whole_recording_is_plotted(play, arm, small_parts):
+    player, recording = play(arm), logs.read(arm)
+    player.seek(10.0)
+    assert player.replay._history().cursor is None
+    player.do("plot all", True)
+    loader = player.replay._loader
+    player.until(lambda: loader.overview.fraction == 1.0)
+    assert len(loader._parts) <= replay.MAX_LOADED_PARTS + 2
+    history = player.replay._history()
+    assert history.span == (0.0, pytest.approx(100.0, abs=0.01)) and history.title.startswith("all")
+    assert history.cursor == pytest.approx(10.0, abs=1e-6)
+    efforts = history.torques[:, replay.CURVES.index("effort")]
+    limits = np.fmax(np.fmax.reduce(recording.effort), -np.fmin.reduce(recording.effort))
+    for least, row in zip((np.fmin, np.fmax), (recording.effort.min(0), recording.effort.max(0))):
+        np.testing.assert_allclose(least.reduce(efforts), row, atol=1e-12 * limits.max())
+    assert not np.isnan(history.torques[:, replay.CURVES.index("gravity")]).any()
+    assert history.times[0] < 0.1 and history.times[-1] > 99.9
+    assert player.replay._history().torques is history.torques  # nothing is sent again
+    player.session.server.on_seek(0.25)
+    player.update(0.0)
+    assert player.time == pytest.approx(25.0, abs=0.1)
+    player.do("plot all", False)
+    assert player.replay._history().cursor is None
 
 
 def test_it_plays_at_a_speed_to_the_end(play, arm):

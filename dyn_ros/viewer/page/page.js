@@ -113,6 +113,15 @@
   }, true);
   document.documentElement.addEventListener("pointerleave", () => { pointer = null; });
 
+  // A recording: a click in a plot of all of it, or in its strip, goes to that time.
+  addEventListener("click", event => {
+    const plot = document.querySelector(".dyn-cursor") && event.target.closest?.(".u-over");
+    const area = plot || event.target.closest?.(".dyn-strip");
+    if (!area) return;
+    const {left, width} = area.getBoundingClientRect();
+    send("DynRosSeek", {fraction: Math.min(Math.max((event.clientX - left) / width, 0), 1)});
+  });
+
   function showLost() {
     const note = document.createElement("div");
     note.id = "dyn-lost";

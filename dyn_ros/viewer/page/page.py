@@ -62,12 +62,20 @@ class DynRosReach(Message, include_in_scene_serialization=False):  # type: ignor
     reaches: bool  # the pointer is near the ball, or drags it
 
 
+@dataclasses.dataclass
+class DynRosSeek(Message, include_in_scene_serialization=False):  # type: ignore[call-arg]
+    """A click of a user at a time of a recording, as page.js reports it."""
+
+    fraction: float  # of the duration, 0 to 1
+
+
 class Server(viser.ViserServer):
     """viser's server without its public tunnel, which answers only trusted requests.
 
     `report` receives a line for each different reason why requests are refused, and for each
     different fault in what clients send, up to `MAX_REPORTED_LINES`. `windows` are by client id.
     `on_window` is called, in viser's thread, when a window opens or changes.
+    `on_seek` is called there with the fraction of a recording's duration that a user has clicked.
     `reaching_clients` are the ids of clients whose pointer is near the ball that pulls the robot.
     """
 
@@ -80,11 +88,17 @@ class Server(viser.ViserServer):
         self.windows: dict[int, DynRosWindow] = {}
         self.reaching_clients: set[int] = set()
         self.on_window: Callable[[viser.ClientHandle, DynRosWindow], object] | None = None
+        self.on_seek: Callable[[float], object] | None = None
         with viser_internals.answer_requests(self._answer, self._report_fault):
             super().__init__(host=host, port=port, label=title, verbose=False)
         viser_internals.check_messages(self, self._report_fault)
         viser_internals.receive_messages(
-            self, {DynRosWindow: self._receive_window, DynRosReach: self._receive_reach}
+            self,
+            {
+                DynRosWindow: self._receive_window,
+                DynRosReach: self._receive_reach,
+                DynRosSeek: self._receive_seek,
+            },
         )
         self.on_client_disconnect(self._forget_window)
 
@@ -172,6 +186,13 @@ class Server(viser.ViserServer):
             self.reaching_clients.add(client_id)
         else:
             self.reaching_clients.discard(client_id)
+
+    def _receive_seek(self, client_id: int, message: DynRosSeek) -> None:
+        """Report where a user has clicked; raise a ValueError for another number."""
+        if not 0.0 <= message.fraction <= 1.0:
+            raise ValueError(f"expected a fraction from 0 to 1, got {message.fraction}")
+        if self.on_seek is not None:
+            self.on_seek(message.fraction)
 
     async def _forget_window(self, client: viser.ClientHandle) -> None:
         """Forget a client that has disconnected."""

@@ -19,7 +19,7 @@ from ...engine.kernel.types import Array
 from ...engine.model.urdf import Joint
 from ..scene.legend import LEGEND, LEGEND_BY_FAMILY, LegendEntry
 from ..scene.scene import LAYERS
-from .plots import LIVE_CURVES, NO_CHOICE, NO_PROGRESS, Plots, Progress
+from .plots import LIVE_CURVES, NO_CHOICE, NO_PROGRESS, History, Plots, Progress
 from .text_line import text_line
 
 if TYPE_CHECKING:
@@ -409,23 +409,13 @@ class Panel:
         if content != self._status_shown:
             self._status_shown = self._status.content = content
 
-    def show_samples(
-        self, samples: Iterable[tuple[float, Array]], progress: Progress = NO_PROGRESS
-    ) -> None:
-        """Plot samples: pairs of a time [s] and torques (curves, joints), NaN if unknown.
-
-        `progress` is what torques are waiting for.
-        """
-        samples = list(samples)
-        if not samples:
-            return
-        times = np.array([time for time, _ in samples]) - samples[-1][0]
-        torques = np.array([values for _, values in samples])
+    def show_history(self, history: History, progress: Progress = NO_PROGRESS) -> None:
+        """Plot torques over time; `progress` is what unknown ones are waiting for."""
         widths = {window.is_wide for window in self._server.windows.values()}
         if True in widths:
-            self._wide_plots.show(times, torques, progress)
+            self._wide_plots.show(history, progress)
         if widths != {True}:
-            self._narrow_plots.show(times, torques, progress)
+            self._narrow_plots.show(history, progress)
 
 
 def _show(control: Any, is_visible: bool) -> None:

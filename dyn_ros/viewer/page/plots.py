@@ -83,6 +83,17 @@ NO_CHOICE = "nothing"
 NO_TORQUES = "No torques yet. The nodes publish them once joint states arrive."
 
 
+class History(NamedTuple):
+    """Torques over time; NaN, which interrupts a curve, if unknown."""
+
+    title: str  # names the time span
+    span: tuple[float, float]  # s; the ends of the horizontal axis
+    times: Array  # (k,), s
+    torques: Array  # (k, curves, joints), N m or N
+    present: Array  # (curves, joints), N m or N; shown as numbers
+    cursor: float | None = None  # s; a vertical line, if users can choose the time
+
+
 class Scale(NamedTuple):
     """The vertical axis of a plot, from the first to the last of its ticks."""
 
@@ -104,6 +115,11 @@ class Scale(NamedTuple):
         """Return a value [N m, N] as a number in the unit of the axis."""
         text = f"{self.factor * value:.{max(self.decimals, 2)}f}"
         return text[1:] if float(text) == 0.0 and text[0] == "-" else text
+
+
+def recent_history(seconds: float, times: Array, torques: Array) -> History:
+    """Return the history of torques (k, curves, joints) at times (k,) [s], up to the last one."""
+    return History(f"last {seconds:g} s", (-seconds, 0.0), times - times[-1], torques, torques[-1])
 
 
 def effort_limit(joint: Joint) -> float:
@@ -181,6 +197,7 @@ class Plots:
         self, gui: viser.GuiApi, joints: Sequence[Joint], curves: Sequence[str], seconds: float
     ) -> None:
         self._joints, self._curves = joints, curves
+        self._drawn: tuple[Array, str] | None = None  # torques, and the page of joints
         pages = [
             range(first, min(first + PLOTS_PER_PAGE, len(joints)))
             for first in range(0, len(joints), PLOTS_PER_PAGE)
@@ -191,32 +208,42 @@ class Plots:
         ]
         self._pages = dict(zip(names, pages))
         self._legend = gui.add_html(
-            _legend_html(curves, seconds)
-            if joints
-            else text_line("This robot has no joints that move.", "soft")
+            "" if joints else text_line("This robot has no joints that move.", "soft")
         )
         self._note = gui.add_html("", visible=False)
         self._page = gui.add_dropdown("joints", names or [NO_CHOICE], visible=len(names) > 1)
         self._plots = [_Plot(gui, curves, seconds) for _ in (pages[0] if pages else ())]
 
-    def show(self, times: Array, samples: Array, progress: Progress = NO_PROGRESS) -> None:
-        """Show samples (k, curves, joints) [N m, N] at times (k,) up to 0 [s], with gaps at NaN.
-
-        `progress` is what unknown torques are waiting for.
-        """
+    def show(self, history: History, progress: Progress = NO_PROGRESS) -> None:
+        """Show torques over time; `progress` is what unknown torques are waiting for."""
         if not self._pages:
             return
-        note = _progress_note(progress, bool(np.isfinite(samples).any()))
+        note = _progress_note(progress, bool(np.isfinite(history.torques).any()))
         if note != self._note.content:
             self._note.content, self._note.visible = note, bool(note)
+        legend = _legend_html(self._curves, history.title)
+        if legend != self._legend.content:
+            self._legend.content = legend
         page = self._pages[self._page.value]
-        largest = float(abs(samples).max(initial=0.0, where=np.isfinite(samples)))
+        # The curves of a whole recording stay the same while the time advances.
+        has_new_curves = (
+            self._drawn is None
+            or self._drawn[0] is not history.torques
+            or self._drawn[1] != self._page.value
+        )
+        self._drawn = history.torques, self._page.value
+        torques = history.torques
+        largest = float(abs(torques).max(initial=0.0, where=np.isfinite(torques)))
         for i, plot in enumerate(self._plots):
-            if i < len(page):
-                slot = page[i]
-                plot.show(self._joints[slot], times, samples[:, :, slot], largest)
-            else:
+            if i >= len(page):
                 plot.hide()
+                continue
+            slot = page[i]
+            if has_new_curves:
+                plot.draw(
+                    self._joints[slot], history.span, history.times, torques[:, :, slot], largest
+                )
+            plot.label(self._joints[slot], history, history.present[:, slot])
 
 
 class _Plot:
@@ -247,12 +274,20 @@ class _Plot:
             padding=(TOP_PADDING, LABEL_WIDTH, BOTTOM_PADDING, 0),
             cursor={"sync": {"key": "torques"}, "points": {"size": 5}},
             axes=_axes_options(self._scale),
-            scales=_scale_options(self._scale, seconds),
+            scales=_scale_options(self._scale, (-seconds, 0.0)),
         )
-        self._seconds = seconds
+        self._span = (-seconds, 0.0)
+        self._peak_note = ""
 
-    def show(self, joint: Joint, times: Array, samples: Array, largest: float) -> None:
-        """Show samples (k, curves) [N m, N] of a joint at times (k,) [s], and adapt the axis.
+    def draw(
+        self,
+        joint: Joint,
+        span: tuple[float, float],
+        times: Array,
+        samples: Array,
+        largest: float,
+    ) -> None:
+        """Draw samples (k, curves) [N m, N] of a joint at times (k,) [s], and adapt the axes.
 
         `largest` is the largest magnitude of all joints.
         """
@@ -260,14 +295,24 @@ class _Plot:
         limit = effort_limit(joint)
         min_range = MIN_LIMIT_RANGE * limit if limit < math.inf else MIN_ROBOT_RANGE * largest
         lower, upper = find_range(samples, min_range)
-        if not is_suitable(self._scale, lower, upper):
+        is_suited = is_suitable(self._scale, lower, upper)
+        if not is_suited:
             self._scale = find_scale(lower, upper)
             self._plot.axes = _axes_options(self._scale)
-            self._plot.scales = _scale_options(self._scale, self._seconds)
-        self._text.content = _plot_labels(joint, self._curves, self._scale, samples)
+        if not is_suited or span != self._span:
+            self._span = span
+            self._plot.scales = _scale_options(self._scale, span)
+        self._peak_note = _peak_note(self._scale, samples)
         limits = np.where(np.isfinite([-limit, limit]), [-limit, limit], math.nan)
         curves = np.hstack([samples, np.tile(limits, (len(samples), 1))])
         send_data(self._plot, times, self._scale.factor * curves)
+
+    def label(self, joint: Joint, history: History, values: Array) -> None:
+        """Show values (curves,) [N m, N] as numbers, and the cursor of a history."""
+        cursor = "" if history.cursor is None else _cursor_html(history.cursor, history.span)
+        self._text.content = _plot_labels(
+            joint, self._curves, self._scale, values, self._peak_note, cursor
+        )
 
     def hide(self) -> None:
         """Hide the plot and its labels."""
@@ -304,9 +349,9 @@ def _axes_options(scale: Scale) -> tuple[dict[str, Any], ...]:
     )
 
 
-def _scale_options(scale: Scale, seconds: float) -> dict[str, dict[str, Any]]:
+def _scale_options(scale: Scale, span: tuple[float, float]) -> dict[str, dict[str, Any]]:
     """Return the options of uPlot for the ranges of time [s] and values."""
-    return {"x": {"time": False, "range": (-seconds, 0.0)}, "y": {"range": scale.range}}
+    return {"x": {"time": False, "range": span}, "y": {"range": scale.range}}
 
 
 def line_sample_html(name: str) -> str:
@@ -319,14 +364,14 @@ def line_sample_html(name: str) -> str:
     )
 
 
-def _legend_html(curves: Sequence[str], seconds: float) -> str:
-    """Return the names, lines and explanations of curves, as HTML."""
+def _legend_html(curves: Sequence[str], title: str) -> str:
+    """Return the names, lines and explanations of curves, and the title of the time, as HTML."""
     items = "".join(
         f'<span class="dyn-tip" tabindex="0" data-tip="{escape(CURVES[name].explanation)}">'
         f"{line_sample_html(name)} {name}</span>"
         for name in curves
     )
-    return f'<div class="dyn dyn-legend">{items}<span class="soft">last {seconds:g} s</span></div>'
+    return f'<div class="dyn dyn-legend">{items}<span class="soft">{escape(title)}</span></div>'
 
 
 def _progress_note(progress: Progress, has_values: bool) -> str:
@@ -340,10 +385,26 @@ def _progress_note(progress: Progress, has_values: bool) -> str:
     return "" if has_values else text_line(NO_TORQUES, "soft")
 
 
-def _plot_labels(joint: Joint, curves: Sequence[str], scale: Scale, samples: Array) -> str:
-    """Return a joint's name and unit, and the labels at the ends of its curves, as HTML."""
+def _cursor_html(time: float, span: tuple[float, float]) -> str:
+    """Return a vertical line at a time [s] in the plot below, as HTML."""
+    fraction = (time - span[0]) / (span[1] - span[0])
+    return (
+        f'<i class="dyn-cursor" style="height:{PLOT_HEIGHT}px; left:calc({AXIS_WIDTH}px + '
+        f'(100% - {AXIS_WIDTH + LABEL_WIDTH}px) * {fraction:.4f})"></i>'
+    )
+
+
+def _plot_labels(
+    joint: Joint,
+    curves: Sequence[str],
+    scale: Scale,
+    present: Array,
+    peak_note: str,
+    cursor: str,
+) -> str:
+    """Return a joint's name and unit, and the names and present values of its curves, as HTML."""
     values = {
-        curve: value for curve, value in zip(curves, samples[-1].tolist()) if math.isfinite(value)
+        curve: value for curve, value in zip(curves, present.tolist()) if math.isfinite(value)
     }
     top = 0.5 * (PLOT_HEIGHT - LABEL_HEIGHT * (len(curves) - 1))
     labels = "".join(
@@ -359,8 +420,8 @@ def _plot_labels(joint: Joint, curves: Sequence[str], scale: Scale, samples: Arr
     name = escape(joint.name)
     return (
         f'<div class="dyn dyn-joint" data-joint="{name}"><b title="{name}">{name}</b> '
-        f'<span class="soft unit">{unit}</span>{limit_note}{_peak_note(scale, samples)}'
-        f'<div class="dyn-labels">{labels}</div></div>'
+        f'<span class="soft unit">{unit}</span>{limit_note}{peak_note}'
+        f'<div class="dyn-labels">{labels}</div>{cursor}</div>'
     )
 
 

@@ -29,6 +29,7 @@ from dyn_ros.viewer.page.panel import (
     show_waiting,
     slider_limits,
 )
+from dyn_ros.viewer.page.plots import recent_history
 from dyn_ros.viewer.scene.legend import LEGEND
 
 
@@ -292,7 +293,7 @@ def test_curves_are_sent_to_the_plots_that_a_window_has(
             getattr(panel, f"_{name}_plots"), "show", lambda *shown_now, name=name: shown.add(name)
         )
     server.windows.update({i: DynRosWindow(width, 800, False) for i, width in enumerate(widths)})
-    panel.show_samples([(0.0, np.zeros((4, 7)))])
+    panel.show_history(recent_history(10.0, np.zeros(1), np.zeros((1, 4, 7))))
     assert shown == {name for name, used in (("narrow", narrow), ("wide", wide)) if used}
 
 

@@ -15,11 +15,13 @@ from dyn_ros.engine.model.urdf import read_urdf
 from dyn_ros.viewer.page import plots
 from dyn_ros.viewer.page.plots import (
     CURVES,
+    History,
     Plots,
     Progress,
     find_range,
     find_scale,
     is_suitable,
+    recent_history,
 )
 
 SECONDS = np.linspace(-10.0, 0.0, 100)
@@ -157,10 +159,14 @@ def samples(value=0.0):
     return np.tile(waves[:, :, None] + value, (1, 1, 7))
 
 
+def show(shown, values, *progress):
+    shown.show(recent_history(10.0, SECONDS, values), *progress)
+
+
 def test_gaps_are_null(arm, sent):
     values = samples()
     values[20:30, 1, 0] = math.nan
-    arm.show(SECONDS, values)
+    show(arm, values)
     times, gravity, effort, *limits = updates(sent, "data")[0]
     np.testing.assert_array_equal(times, SECONDS)
     np.testing.assert_array_equal(gravity, values[:, 0, 0])
@@ -174,54 +180,72 @@ def test_gaps_are_null(arm, sent):
 def test_labels_and_unit(arm):
     values = samples()
     values[-1, :, 0] = 0.5, math.nan
-    arm.show(SECONDS, values)
+    show(arm, values)
     text = arm._plots[0]._text.content
     assert 'data-joint="shoulder_yaw"' in text and ">N m<" in text and ">limit 110<" in text
     assert '<span class="gravity">0.50</span>' in text and 'class="effort"' not in text
     assert "peak" not in text
     values[:, :, 0] -= values[:, :, 0].max() - 1e-14  # the axis ends at 0
-    arm.show(SECONDS, values)
+    show(arm, values)
     assert "peak" not in arm._plots[0]._text.content
     values = samples()
     values[50, 0, 0] = 500.0
-    arm.show(SECONDS, values)
+    show(arm, values)
     assert "peak 500" in arm._plots[0]._text.content
 
 
 def test_an_axis_is_sent_when_it_changes(arm, sent):
-    arm.show(SECONDS, samples())
+    show(arm, samples())
     sent.clear()
-    arm.show(SECONDS, samples(0.01))
+    show(arm, samples(0.01))
     assert updates(sent, "axes") == [] and len(updates(sent, "data")) == 7
-    arm.show(SECONDS, samples(100.0))
+    show(arm, samples(100.0))
     assert len(updates(sent, "axes")) == len(updates(sent, "scales")) == 7
     lower, upper = updates(sent, "scales")[0]["y"]["range"]
     assert 95.0 <= lower < 99.0 and 101.0 < upper <= 105.0
 
 
+def test_a_whole_recording_is_sent_once_and_its_cursor_moves(arm, sent):
+    times = np.linspace(0.0, 60.0, 100)
+    values, present = samples(), np.full((2, 7), 3.25)
+    first = History("all 60 s", (0.0, 60.0), times, values, present, 15.0)
+    arm.show(first)
+    assert [update["x"]["range"] for update in updates(sent, "scales")] == [(0.0, 60.0)] * 7
+    assert len(updates(sent, "data")) == 7 and "all 60 s" in arm._legend.content
+    text = arm._plots[0]._text.content
+    assert 'class="dyn-cursor"' in text and "* 0.2500)" in text
+    assert '<span class="gravity">3.25</span>' in text
+    sent.clear()
+    arm.show(first._replace(cursor=30.0))
+    assert "* 0.5000)" in arm._plots[0]._text.content and updates(sent, "data") == []
+    show(arm, values.copy())
+    assert "dyn-cursor" not in arm._plots[0]._text.content
+    assert [update["x"]["range"] for update in updates(sent, "scales")] == [(-10.0, 0.0)] * 7
+
+
 def test_empty_plots_say_why(arm):
     """While torques are compiled, with how far it is; also while some are known already."""
     unknown = np.full((100, 2, 7), np.nan)
-    arm.show(SECONDS, unknown)
+    show(arm, unknown)
     assert arm._note.visible and plots.NO_TORQUES in arm._note.content
-    arm.show(SECONDS, unknown, Progress("compiling <it>: 3 of 4", 0.75))
+    show(arm, unknown, Progress("compiling <it>: 3 of 4", 0.75))
     note = arm._note.content
     assert "compiling &lt;it&gt;: 3 of 4" in note and 'value="0.750"' in note
-    arm.show(SECONDS, np.zeros((100, 2, 7)), Progress("compiling", 0.9))
+    show(arm, np.zeros((100, 2, 7)), Progress("compiling", 0.9))
     assert 'value="0.900"' in arm._note.content
-    arm.show(SECONDS, np.zeros((100, 2, 7)))
+    show(arm, np.zeros((100, 2, 7)))
     assert not arm._note.visible
 
 
 def test_no_joints(server):
     empty = Plots(server.gui, [], plots.LIVE_CURVES, 10.0)
-    empty.show(SECONDS, np.zeros((100, 4, 0)))
+    show(empty, np.zeros((100, 4, 0)))
     assert "no joints" in empty._legend.content
 
 
 def test_names_are_escaped(server):
     joint = replace(read_urdf(ARM.read_text()).joints[0], name="<b>&'\"")
     arm = Plots(server.gui, [joint], ("gravity",), 10.0)
-    arm.show(SECONDS, samples()[:, :1, :1])
+    show(arm, samples()[:, :1, :1])
     text = arm._plots[0]._text.content
     assert "&lt;b&gt;&amp;&#x27;&quot;" in text and "<b>&" not in text
