@@ -129,7 +129,10 @@ def take_push(page: Page, path: Path) -> None:
     page.get_by_role("tab", name="Move").click()
     rest(page)
     page.get_by_role("tab", name="Touch").click()
-    page.get_by_label("0.5 kg").check()
+    mass = page.locator("[role=slider]:visible").last
+    mass.focus()
+    for _ in range(5):
+        mass.press("ArrowRight")  # by 0.1 kg
     page.get_by_role("button", name="Weigh", exact=True).click()
     page.get_by_text(" kg (").wait_for()
     x, y = reach(page)

@@ -57,8 +57,18 @@ class LocalRobot(StandaloneActor):
         self._root = session.robot.links[0]
         self._check = BodyCheck(xml, self._model, session.settings.mesh_paths)
         session.panel.show_playing(True)
+        session.remark = self._base_remark()
         self._start_thread = threading.Thread(target=self._start_engine, daemon=True)
         self._start_thread.start()
+
+    def _base_remark(self) -> str:
+        """Return how the base is held, if it could move."""
+        if self._motion.stands:
+            return "the base is held, with the lowest foot on the floor"
+        joints = self._model.tree.joints
+        if joints and joints[0].kind in ("floating", "planar"):
+            return "the base is held; it does not fall"
+        return ""
 
     def expected_positions(self) -> Array:
         """Return positions (k, n) of the robot's own motion."""

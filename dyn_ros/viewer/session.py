@@ -37,7 +37,7 @@ from .scene.marker_drawing import Drawing
 from .scene.scene import RobotScene
 from .scene.tree_kinematics import rotation_matrix
 from .timeline import Timeline
-from .touch_tab import TouchTab, payload_inertia
+from .touch_tab import MAX_PAYLOAD, TouchTab, payload_inertia
 
 if TYPE_CHECKING:
     import viser
@@ -56,7 +56,8 @@ class Session:
 
     `settings` may be changed later; has_motion, can_hang, can_push, curves, plot_seconds and
     mesh_paths apply to the next robot. `robot`, `panel` and `touch` are None until `show_robot`.
-    `notice`, unless empty, replaces the status line, `progress` is what torques wait for. `history`
+    `notice`, unless empty, replaces the status line, and `remark` is appended to it; `progress` is
+    what torques wait for. `history`
     returns what to plot; if it is None, the received torques are plotted. Raise a `page.PageError`
     if the page cannot be served.
     """
@@ -74,7 +75,7 @@ class Session:
         self.robot: RobotScene | None = None
         self.panel: Panel | None = None
         self.touch: TouchTab | None = None
-        self.notice, self.progress = "", Progress()
+        self.notice, self.remark, self.progress = "", "", Progress()
         self.history: Callable[[], History] | None = None
         self._follower: SpringFollower | None = None
         self._problems = Problems()
@@ -141,6 +142,8 @@ class Session:
             settings.curves,
             robot.tip if settings.can_push else "",
         )
+        events = self.panel.events
+        self.server.on_click = lambda *ray: events.put(("click", ray))
         with self.panel.touch_tab:
             self.touch = TouchTab(
                 robot, self.server.gui, settings.can_hang, self.panel.events.put, self.frame_node
@@ -298,6 +301,7 @@ class Session:
             "push": lambda link: self._start_pushing(),
             "let go": self._let_go,
             "fit": self.cameras.fit,
+            "click": lambda ray: self._select(panel, robot, ray),
             "hang": self._hang,
             "weigh": self._weigh,
             "see": self.drawing.show,
@@ -307,6 +311,12 @@ class Session:
         while not panel.events.empty():
             action, *arguments = panel.events.get()
             actions[action](*arguments)
+
+    def _select(self, panel: Panel, robot: RobotScene, ray: tuple[Array, Array]) -> None:
+        """Show the name of the link that a ray meets, and move the ball that pulls to it."""
+        link = robot.link_at(*ray)
+        if link is not None:
+            panel.show_selection(link, robot.joint_of(link))
 
     def _slide(self, slot: int, position: float) -> None:
         """Let a joint follow its slider to a position [rad, m]."""
@@ -348,12 +358,13 @@ class Session:
             self._follower = None
         self._actor.play(plays)
 
-    def _hang(self, is_hung: bool) -> None:
-        """Hang the payload on the robot's tip, or remove it."""
+    def _hang(self, mass: float) -> None:
+        """Hang a payload of a mass [kg] on the robot's tip; remove it if the mass is zero."""
         assert self.touch is not None and self.robot is not None
         if self.settings.can_hang:
-            self.touch.show_payload(is_hung)
-            self._actor.hang(self.robot.tip, payload_inertia() if is_hung else None)
+            mass = min(max(mass, 0.0), MAX_PAYLOAD)  # a number that was typed may be outside
+            self.touch.show_payload(mass)
+            self._actor.hang(self.robot.tip, payload_inertia(mass) if mass > 0.0 else None)
 
     def _weigh(self) -> None:
         """Start to weigh the payload."""
@@ -483,8 +494,9 @@ class Session:
             *map(self.settings.advise, robot.problems[:MAX_PROBLEMS]),
             *self._timeline.notes(),
         ]
+        status = self.notice or self._status(robot, can_move, is_live)
         panel.show_status(
-            self.notice or self._status(robot, can_move, is_live),
+            "; ".join(filter(None, (status, self.remark))),
             self._problems.recent(permanent_problems, now),
             is_live,
         )

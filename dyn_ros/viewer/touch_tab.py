@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 MAX_CONTACT_AGE = 1.0  # s; older contacts are not shown
 ARROW_DISTANCE = 0.05  # distance of the arrow from the line of the force / reach
-PAYLOAD_MASS = 0.5  # kg
-PAYLOAD_RADIUS = 0.03  # m; the ball touches the origin of its link
+MAX_PAYLOAD = 5.0  # kg; small arms in factories carry up to so much
+PAYLOAD_STEP = 0.1  # kg
+PAYLOAD_DENSITY = 4500.0  # kg/m3; of titanium
 PAYLOAD_COLOR = (205, 160, 60)
 ESTIMATE_COLOR = (12, 140, 140)
 
@@ -44,7 +45,7 @@ class TouchTab:
     """The contact of one robot, as estimated by the node observer, and its payload.
 
     The folders of the tab are hidden until there is something to show. `report` receives user
-    input: ("hang", is_hung) and ("weigh",). `frame_node` returns the scene's node of a frame, ""
+    input: ("hang", mass [kg]) and ("weigh",). `frame_node` returns the scene's node of a frame, ""
     for the world, or raises a ValueError.
     """
 
@@ -72,10 +73,18 @@ class TouchTab:
         self._can_hang = can_hang
         self._payload_folder = gui.add_folder("Payload", visible=can_hang)
         with self._payload_folder:
-            self._hang_box = gui.add_checkbox(f"{PAYLOAD_MASS:g} kg", False, visible=can_hang)
+            self._mass = gui.add_slider(
+                "mass [kg]",
+                0.0,
+                MAX_PAYLOAD,
+                PAYLOAD_STEP,
+                0.0,
+                hint="A ball at the tip of the robot, which its motors do not know.",
+                visible=can_hang,
+            )
             self._weigh_button = gui.add_button("Weigh", visible=False)
             self._weight = gui.add_html("")
-        self._hang_box.on_update(lambda event: report(("hang", self._hang_box.value)))
+        self._mass.on_update(lambda event: report(("hang", self._mass.value)))
         self._weigh_button.on_click(lambda event: report(("weigh",)))
 
     # --- messages
@@ -188,17 +197,18 @@ class TouchTab:
 
     # --- payloads
 
-    def show_payload(self, is_hung: bool) -> None:
-        """Draw the payload at the robot's tip, or remove it."""
+    def show_payload(self, mass: float) -> None:
+        """Draw a payload of a mass [kg] at the robot's tip; remove it if the mass is zero."""
         if self._ball is not None:
             self._ball.remove()
             self._ball = None
-        if is_hung:
+        if mass > 0.0:
+            radius = payload_radius(mass)
             self._ball = self._scene.add_icosphere(
                 f"{self._robot.node(self._robot.tip)}/payload",
-                PAYLOAD_RADIUS,
+                radius,
                 PAYLOAD_COLOR,
-                position=(0.0, 0.0, PAYLOAD_RADIUS),
+                position=(0.0, 0.0, radius),
             )
         self._show_weighing(False)
 
@@ -231,10 +241,15 @@ def _contact_text(contact: ExternalContact) -> str:
     return f"contact at {contact.link} or {alternative}"
 
 
-def payload_inertia() -> Inertia:
-    """Return the inertia of the payload, a homogeneous ball, in the frame of its link."""
-    moment = 0.4 * PAYLOAD_MASS * PAYLOAD_RADIUS**2
-    return Inertia(PAYLOAD_MASS, (0.0, 0.0, PAYLOAD_RADIUS), moment * np.eye(3))
+def payload_radius(mass: float) -> float:
+    """Return the radius [m] of the payload, a homogeneous ball of `PAYLOAD_DENSITY`."""
+    return (0.75 / math.pi * mass / PAYLOAD_DENSITY) ** (1.0 / 3.0)
+
+
+def payload_inertia(mass: float) -> Inertia:
+    """Return the inertia of the payload in the frame of its link, whose origin it touches."""
+    radius = payload_radius(mass)
+    return Inertia(mass, (0.0, 0.0, radius), 0.4 * mass * radius**2 * np.eye(3))
 
 
 def _perpendicular_vector(force: Array) -> Array:

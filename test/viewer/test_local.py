@@ -158,10 +158,10 @@ def test_a_payload_is_carried(show):
     page.slide(1, 0.7)
     page.advance(4.0)
     before = page.torques("effort").copy()
-    page.session.panel.events.put(("hang", True))
+    page.session.panel.events.put(("hang", 0.5))
     page.advance(3.0)
     assert abs(page.torques("effort") - before).max() > 1.0
-    page.session.panel.events.put(("hang", False))
+    page.session.panel.events.put(("hang", 0.0))
     page.advance(3.0)
     np.testing.assert_allclose(page.torques("effort"), before, atol=0.05)
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`dyn_ros view` in a real browser: a slider, a pull and its torques, and the time bar."""
 
+import itertools
 import math
 import os
 import re
@@ -10,6 +11,7 @@ import sys
 import time
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 
 from dyn_ros.demo.run import ADDRESS, ARM
@@ -106,6 +108,47 @@ def play_and_seek(page):
     until(lambda: shown() == 0.0, shown)
     page.get_by_role("button", name="Play").click()
     until(lambda: shown() > 0.5, shown)
+
+
+def test_a_click_in_a_plot_of_the_whole_recording_goes_there(browser, tmp_path):
+    model = dyn_ros.Model.from_urdf_file(ARM)
+    path = synthetic_mcap(tmp_path / "arm.mcap", model, 6000, 200.0, description=ARM.read_text())
+    with view(browser, tmp_path, path) as page:
+        page.get_by_role("button", name="Pause").click()
+        page.get_by_label("plot all").click()
+        page.get_by_text("all 30 s, click a plot to go there").first.wait_for()
+        for area, fraction in ((".u-over", 0.75), (".dyn-strip", 0.25)):
+            box = page.locator(f"{area}:visible").first.bounding_box()
+            page.mouse.click(box["x"] + fraction * box["width"], box["y"] + 0.5 * box["height"])
+            until(
+                lambda expected=30.0 * fraction: (
+                    abs(float(page.locator(".time").inner_text().split()[0]) - expected) < 0.3
+                ),
+                page.locator(".time").inner_text,
+            )
+        cursor, plot = (
+            page.locator(f"{name}:visible").first.bounding_box()
+            for name in (".dyn-cursor", ".u-over")
+        )
+        x = cursor["x"] + 0.5 * cursor["width"]
+        assert x == pytest.approx(plot["x"] + 0.25 * plot["width"], abs=3.0)
+        assert cursor["height"] == pytest.approx(plot["height"] + 14.0, abs=14.0)
+
+
+def test_a_click_at_a_link_selects_it(arm):
+    canvas = arm.locator("canvas[data-engine]").bounding_box()
+    selection = arm.locator(".selection")
+    for row, column in itertools.product(np.arange(0.95, 0.4, -0.03), (0.5, 0.55, 0.6, 0.45, 0.4)):
+        if not selection.is_visible():  # the lowest link is the base
+            x, y = (canvas["x"] + column * canvas["width"], canvas["y"] + row * canvas["height"])
+            arm.mouse.click(x, y)
+            time.sleep(0.1)
+    selection.wait_for()
+    link, _, motion = selection.inner_text().partition(": ")
+    assert (link, motion) == ("base_link", "the root link")
+    arm.get_by_role("tab", name="Touch").click()
+    assert arm.get_by_label("push at").input_value() == "base_link"
+    arm.reload()
 
 
 def test_a_person_pulls_the_moving_arm_and_reads_a_torque(arm, tmp_path):

@@ -69,8 +69,10 @@
   const label = document.createElement("div");
   label.id = "dyn-pull";
   let ball = null, pointer = null, reaches = false;     // positions in the window [px]
+  let view = null;                                      // canvas and camera of the latest picture
 
   function trackBall(renderer, scene, camera) {         // called after each picture
+    view = {canvas: renderer.domElement, camera};
     const data = document.querySelector(".dyn-pull");
     const node = data && window.__viserMutable.nodeRefFromName[data.dataset.node];
     const position = node?.position.clone().setFromMatrixPosition(node.matrixWorld)
@@ -88,7 +90,8 @@
       const {x, y} = project(0), halfWidth = label.offsetWidth / 2;
       const left = Math.min(Math.max(x - halfWidth, 0), frame.width - 2 * halfWidth);
       const top = project(1.5 * data.dataset.radius).y;
-      ball = {x: frame.x + x, y: frame.y + y};
+      const radius = Math.abs(project(data.dataset.radius).y - y);
+      ball = {x: frame.x + x, y: frame.y + y, radius};
       label.style.transform = `translate(${left}px, ${top}px) translateY(-100%)`;
       if (label.parentNode !== canvas.parentNode) canvas.after(label);
     }
@@ -112,6 +115,30 @@
     if (event.pointerType === "touch") pointer = null;
   }, true);
   document.documentElement.addEventListener("pointerleave", () => { pointer = null; });
+
+  // A click at the robot, without a drag, selects a link: the server finds it along the ray.
+  const MAX_CLICK_MOTION = 4, MAX_CLICK_TIME = 500;     // px, ms
+  let press = null;
+  addEventListener("pointerdown", event => {
+    press = event.target === view?.canvas && event.button === 0
+      ? {x: event.clientX, y: event.clientY, time: event.timeStamp} : null;
+  }, true);
+  addEventListener("pointerup", event => {
+    if (!press || event.target !== view?.canvas || event.timeStamp - press.time > MAX_CLICK_TIME
+        || Math.hypot(event.clientX - press.x, event.clientY - press.y) > MAX_CLICK_MOTION
+        || ball && Math.hypot(event.clientX - ball.x, event.clientY - ball.y) < 2 * ball.radius) {
+      return;
+    }
+    const root = window.__viserMutable?.nodeRefFromName["/robot"];
+    if (!root) return;
+    const {canvas, camera} = view, frame = canvas.getBoundingClientRect();
+    const start = camera.position.clone().setFromMatrixPosition(camera.matrixWorld);
+    const end = camera.position.clone().set(
+      2 * (event.clientX - frame.x) / frame.width - 1,
+      1 - 2 * (event.clientY - frame.y) / frame.height, 0.5).unproject(camera);
+    const origin = root.worldToLocal(start), direction = root.worldToLocal(end).sub(origin);
+    send("DynRosClick", {origin: origin.toArray(), direction: direction.toArray()});
+  }, true);
 
   // A recording: a click in a plot of all of it, or in its strip, goes to that time.
   addEventListener("click", event => {

@@ -15,11 +15,13 @@ from html import escape
 from http import HTTPStatus
 from pathlib import Path
 
+import numpy as np
 import viser
 from websockets.asyncio.server import ServerConnection
 from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
 
+from ...engine.kernel.types import Array
 from . import viser_internals
 from .trust import Trust, printable
 from .trust import is_loopback as is_loopback
@@ -69,13 +71,25 @@ class DynRosSeek(Message, include_in_scene_serialization=False):  # type: ignore
     fraction: float  # of the duration, 0 to 1
 
 
+@dataclasses.dataclass
+class DynRosClick(Message, include_in_scene_serialization=False):  # type: ignore[call-arg]
+    """A click of a user in the picture, as page.js reports it: a ray from the camera.
+
+    Both vectors are in the frame of the robot's root link.
+    """
+
+    origin: tuple[float, float, float]  # m
+    direction: tuple[float, float, float]  # of any length
+
+
 class Server(viser.ViserServer):
     """viser's server without its public tunnel, which answers only trusted requests.
 
     `report` receives a line for each different reason why requests are refused, and for each
     different fault in what clients send, up to `MAX_REPORTED_LINES`. `windows` are by client id.
     `on_window` is called, in viser's thread, when a window opens or changes.
-    `on_seek` is called there with the fraction of a recording's duration that a user has clicked.
+    `on_click` is called there with the ray (origin, direction) of a click, see `DynRosClick`;
+    `on_seek` with the fraction of a recording's duration that a user has clicked.
     `reaching_clients` are the ids of clients whose pointer is near the ball that pulls the robot.
     """
 
@@ -88,6 +102,7 @@ class Server(viser.ViserServer):
         self.windows: dict[int, DynRosWindow] = {}
         self.reaching_clients: set[int] = set()
         self.on_window: Callable[[viser.ClientHandle, DynRosWindow], object] | None = None
+        self.on_click: Callable[[Array, Array], object] | None = None
         self.on_seek: Callable[[float], object] | None = None
         with viser_internals.answer_requests(self._answer, self._report_fault):
             super().__init__(host=host, port=port, label=title, verbose=False)
@@ -97,6 +112,7 @@ class Server(viser.ViserServer):
             {
                 DynRosWindow: self._receive_window,
                 DynRosReach: self._receive_reach,
+                DynRosClick: self._receive_click,
                 DynRosSeek: self._receive_seek,
             },
         )
@@ -186,6 +202,14 @@ class Server(viser.ViserServer):
             self.reaching_clients.add(client_id)
         else:
             self.reaching_clients.discard(client_id)
+
+    def _receive_click(self, client_id: int, message: DynRosClick) -> None:
+        """Report the ray of a click; raise a ValueError for anything but six finite numbers."""
+        ray = np.array([message.origin, message.direction], float)
+        if ray.shape != (2, 3) or not np.isfinite(ray).all():
+            raise ValueError(f"expected a ray of six finite numbers, got {ray.tolist()}")
+        if self.on_click is not None:
+            self.on_click(*ray)
 
     def _receive_seek(self, client_id: int, message: DynRosSeek) -> None:
         """Report where a user has clicked; raise a ValueError for another number."""

@@ -60,9 +60,9 @@ class Panel:
     """The panels of a page, for one robot.
 
     The queue `events` contains user input: ("slide", slot, position), ("reset",), ("play",),
-    ("pause",), ("push", link), ("let go",), ("see", topic, family, visible), ("layer", name,
-    visible), ("transparent", value), ("fit", client id), and the events of `TouchTab`, which fills
-    the container `touch_tab`.
+    ("pause",), ("push", link), ("let go",), ("click", (origin, direction)), ("see", topic, family,
+    visible), ("layer", name, visible), ("transparent", value), ("fit", client id), and the events
+    of `TouchTab`, which fills the container `touch_tab`.
 
     `joints` have a slider and a plot each. `links` can be pushed, at first `pushed_link`; if this
     is empty, none can. `seconds` is the time span of the plots. If the robot `has_motion` of its
@@ -91,6 +91,7 @@ class Panel:
         reset_panel(server, name or "robot")
         gui = self._gui
         self._status = gui.add_html("")
+        self._selection = gui.add_html("", visible=False)
         self.top = gui.add_folder(None)
         self._tabs = gui.add_tab_group()
         with self._tabs.add_tab("Move"):
@@ -317,6 +318,14 @@ class Panel:
     def pushed_link(self) -> str | None:
         """The link that users have chosen to push."""
         return None if self._link.value == NO_CHOICE else self._link.value
+
+    def show_selection(self, link: str, joint: str) -> None:
+        """Show a link that a user has clicked, and the joint that moves it; push it from now on."""
+        motion = f"moved by {joint}" if joint else "the root link"
+        self._selection.content = text_line(f"{link}: {motion}", "selection")
+        _show(self._selection, True)
+        if self._can_push and self._link.value != link:
+            self._link.value = link
 
     def show_force(self, force: Array | None, is_held: bool = False) -> None:
         """Show the force (3,) of the push [N], and a button to release a handle that is held."""

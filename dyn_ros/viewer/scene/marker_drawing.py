@@ -156,7 +156,8 @@ class Drawing:
             self._leave_node(key)
             self._node_keys[key] = node_key
         if node_key not in self._nodes:
-            name = f"{node_key.parent}/markers{next(self._node_number)}"
+            label = (key[1] or key[0]).replace("/", " ")  # a slash separates levels of the tree
+            name = f"{node_key.parent}/{label} {next(self._node_number)}"
             self._nodes[node_key] = MarkerNode(name, glyph.kind)
         self._nodes[node_key].glyphs[key] = glyph
         self._nodes[node_key].is_permanent = glyph.pose is not None

@@ -8,6 +8,7 @@ rotation or one translation for each joint that moved, regardless of the links b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -140,10 +141,13 @@ class RobotScene:
         }
         drawn_shapes += self._draw_links("collision", replacements)
         self._shapes = drawn_shapes
+        self._hulls: list[tuple[Frame, Array]] = []  # link, and points in its joint's frame
         for drawn in drawn_shapes:
             points = extreme_points(drawn.shape, self._folders)
             X = drawn.frame.placement @ drawn.shape.placement
-            self.kinematics.add_points(drawn.frame.parent, points @ X[:3, :3].T + X[:3, 3])
+            points = points @ X[:3, :3].T + X[:3, 3]
+            self.kinematics.add_points(drawn.frame.parent, points)
+            self._hulls.append((drawn.frame, points))
         drawn_joints = {drawn.frame.parent for drawn in drawn_shapes}
         undrawn_joints = {frame.parent for frame in self._tree.links if visual.get(frame.name)}
         all_joints = range(-1, len(self._tree_joints))
@@ -297,12 +301,37 @@ class RobotScene:
         """Return the placement in the world of a link or joint as it is shown, (4, 4)."""
         self.node(frame_name)
         frame = self._frames[frame_name]
-        X, joint = frame.placement, frame.parent
+        X_root = _node_placement(self._root)
+        X_world: Array = X_root @ self._joint_placement(frame.parent) @ frame.placement
+        return X_world
+
+    def _joint_placement(self, joint: int) -> Array:
+        """Return the placement of a joint's node in the root link as it is shown, (4, 4)."""
+        X = np.eye(4)
         while joint >= 0:
             X = _node_placement(self._joint_nodes[joint]) @ X
             joint = self._tree_joints[joint].parent
-        X_world: Array = _node_placement(self._root) @ X
-        return X_world
+        return X
+
+    def link_at(self, origin: Array, direction: Array) -> str | None:
+        """Return the first link whose shapes a ray meets; None if it meets no link.
+
+        The ray is two vectors (3,), in the root link. Of each shape, the convex hull counts.
+        """
+        nearest, link = math.inf, None
+        for frame, points in self._hulls:
+            X = np.linalg.inv(self._joint_placement(frame.parent))
+            distance = distance_to_hull(
+                points, X[:3, :3] @ origin + X[:3, 3], X[:3, :3] @ direction
+            )
+            if distance < nearest:
+                nearest, link = distance, frame.name
+        return link
+
+    def joint_of(self, link: str) -> str:
+        """Return the name of the joint that moves a link; "" for the root link."""
+        parent = self._frames[link].parent
+        return self._tree_joints[parent].name if parent >= 0 else ""
 
     def envelope(self, count: int = 300, extra_points: Sequence[tuple[str, Array]] = ()) -> Array:
         """Return points of the robot at zero and at random positions of the joints.
@@ -395,6 +424,28 @@ def _select_outermost(points: Array) -> Array:
     """Return the points (n, 3) that are farthest in one of `SAMPLE_DIRECTIONS`."""
     # all directions at once would take 0.9 kB for each point
     return points[np.unique([(points @ direction).argmax() for direction in SAMPLE_DIRECTIONS])]
+
+
+def distance_to_hull(points: Array, origin: Array, direction: Array) -> float:
+    """Return the distance to the convex hull of points (n, 3) along a ray, in its lengths.
+
+    It is infinite if the ray misses the hull, or the points have no volume. A ray meets a convex
+    body where it has entered all half-spaces before it leaves one.
+    """
+    from scipy.spatial import ConvexHull, QhullError
+
+    try:
+        equations = ConvexHull(points).equations  # normal . x + offset <= 0 inside
+    except (QhullError, ValueError):
+        return math.inf
+    slopes = equations[:, :3] @ direction
+    heights = equations[:, :3] @ origin + equations[:, 3]
+    if (heights[slopes == 0.0] > 0.0).any():
+        return math.inf
+    entering, leaving = slopes < 0.0, slopes > 0.0
+    enter = (-heights[entering] / slopes[entering]).max(initial=0.0)
+    leave = (-heights[leaving] / slopes[leaving]).min(initial=math.inf)
+    return float(enter) if enter <= leave else math.inf
 
 
 def _node_placement(node: viser.SceneNodeHandle) -> Array:

@@ -244,6 +244,48 @@ def test_a_link_with_a_strange_name(server):
     assert placement(server, robot.node("b/../c"))[2, 3] == pytest.approx(1.0)
 
 
+TWO_BOXES = """<robot name="boxes">
+<link name="base"><visual><origin xyz="0 0 0.1"/><geometry><box size="0.2 0.2 0.2"/></geometry>
+</visual></link>
+<joint name="swing" type="revolute"><parent link="base"/><child link="arm"/>
+<origin xyz="0 0 0.2"/><axis xyz="0 0 1"/><limit lower="-3" upper="3" effort="1" velocity="1"/>
+</joint>
+<link name="arm"><visual><origin xyz="0.5 0 0.1"/><geometry><box size="1 0.1 0.1"/></geometry>
+</visual></link></robot>"""
+
+
+@pytest.mark.parametrize(
+    "angle, origin, direction, link",
+    [
+        (0.0, (0.5, 2.0, 0.3), (0.0, -1.0, 0.0), "arm"),
+        (0.0, (0.5, 2.0, 0.3), (0.0, 1.0, 0.0), None),  # behind the camera
+        (0.0, (0.5, 2.0, 0.36), (0.0, -1.0, 0.0), None),
+        (0.5 * np.pi, (0.5, 2.0, 0.3), (0.0, -1.0, 0.0), None),
+        (0.5 * np.pi, (3.0, 0.9, 0.3), (-20.0, 0.0, 0.0), "arm"),
+        (0.0, (0.0, 0.0, 5.0), (0.0, 0.0, -1.0), "arm"),  # it is above the base
+        (0.5 * np.pi, (0.08, -0.08, 5.0), (0.0, 0.0, -1.0), "base"),
+        (0.0, (0.0, 0.0, 0.1), (0.0, 0.0, 1.0), "base"),  # from its inside
+    ],
+)
+def test_the_link_at_a_ray(server, angle, origin, direction, link):
+    robot = shown(server, TWO_BOXES)
+    robot.place((1.0, 2.0, 3.0, 0.0, 0.0, 0.6, 0.8))  # the ray is in the root link
+    robot.move([angle])
+    assert robot.link_at(np.array(origin), np.array(direction)) == link
+    assert (robot.joint_of("base"), robot.joint_of("arm")) == ("", "swing")
+
+
+def test_a_flat_shape_is_not_met(server, tmp_path):
+    (tmp_path / "a.stl").write_text(TRIANGLE)
+    uri = f"file://{tmp_path / 'a.stl'}"
+    robot = shown(
+        server,
+        f'<robot name="flat"><link name="base">{SHAPES.format(f"""mesh filename="{uri}" """)}'
+        "</link></robot>",
+    )
+    assert robot.link_at(np.array([0.1, 0.1, 5.0]), np.array([0.0, 0.0, -1.0])) is None
+
+
 def test_an_unknown_frame(server):
     robot = shown(server, ARM.read_text())
     with pytest.raises(ValueError, match="nowhere"):
