@@ -37,7 +37,7 @@ from .scene.marker_drawing import Drawing
 from .scene.scene import RobotScene
 from .scene.tree_kinematics import rotation_matrix
 from .timeline import Timeline
-from .touch_tab import MAX_PAYLOAD, TouchTab, payload_inertia
+from .touch_tab import TouchTab, payload_inertia
 
 if TYPE_CHECKING:
     import viser
@@ -362,7 +362,6 @@ class Session:
         """Hang a payload of a mass [kg] on the robot's tip; remove it if the mass is zero."""
         assert self.touch is not None and self.robot is not None
         if self.settings.can_hang:
-            mass = min(max(mass, 0.0), MAX_PAYLOAD)  # a number that was typed may be outside
             self.touch.show_payload(mass)
             self._actor.hang(self.robot.tip, payload_inertia(mass) if mass > 0.0 else None)
 

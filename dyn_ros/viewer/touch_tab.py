@@ -84,7 +84,7 @@ class TouchTab:
             )
             self._weigh_button = gui.add_button("Weigh", visible=False)
             self._weight = gui.add_html("")
-        self._mass.on_update(lambda event: report(("hang", self._mass.value)))
+        self._mass.on_update(lambda event: report(("hang", self._clamp_mass())))
         self._weigh_button.on_click(lambda event: report(("weigh",)))
 
     # --- messages
@@ -196,6 +196,13 @@ class TouchTab:
         self._arrow.visible, self._arrow.points = True, points
 
     # --- payloads
+
+    def _clamp_mass(self) -> float:
+        """Return the mass of the slider [kg]; a number that was typed is limited to its range."""
+        mass = min(max(self._mass.value, 0.0), MAX_PAYLOAD)
+        if mass != self._mass.value:
+            self._mass.value = mass
+        return mass
 
     def show_payload(self, mass: float) -> None:
         """Draw a payload of a mass [kg] at the robot's tip; remove it if the mass is zero."""

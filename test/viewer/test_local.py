@@ -19,9 +19,11 @@ from dyn_ros.viewer import local, session
 from dyn_ros.viewer.actor import PageSettings
 from dyn_ros.viewer.local import LocalRobot
 from dyn_ros.viewer.session import Session
+from dyn_ros.viewer.touch_tab import MAX_PAYLOAD
 from peer import EXAMPLE_ROBOTS, FILES
 
 PERIOD = 1 / 30
+QUADRUPED = ARM.with_name("quadruped.urdf")
 
 
 class Page:
@@ -158,12 +160,64 @@ def test_a_payload_is_carried(show):
     page.slide(1, 0.7)
     page.advance(4.0)
     before = page.torques("effort").copy()
-    page.session.panel.events.put(("hang", 0.5))
-    page.advance(3.0)
-    assert abs(page.torques("effort") - before).max() > 1.0
+    changes = []
+    for mass in (0.5, 1.0):
+        page.session.panel.events.put(("hang", mass))
+        page.advance(3.0)
+        changes.append(page.torques("effort") - before)
+    assert abs(changes[0]).max() > 1.0
+    # the motors sag further, and the larger ball is farther from the tip
+    np.testing.assert_allclose(changes[1], 2.0 * changes[0], atol=0.1 * abs(changes[1]).max())
     page.session.panel.events.put(("hang", 0.0))
     page.advance(3.0)
     np.testing.assert_allclose(page.torques("effort"), before, atol=0.05)
+
+
+def test_a_typed_mass_is_limited(show):
+    page, hung = show(), []
+    page.robot.hang = lambda link, body: hung.append(body)
+    slider = page.session.touch._mass
+    for value, mass in ((1000.0, MAX_PAYLOAD), (0.3, 0.3)):
+        slider.value = value
+        deadline = time.monotonic() + 10.0
+        while (not hung or hung[-1].mass != mass) and time.monotonic() < deadline:
+            page.advance()
+            time.sleep(0.01)
+        assert hung[-1].mass == slider.value == mass
+    slider.value = 0.0
+    while hung[-1] is not None and time.monotonic() < deadline:
+        page.advance()
+        time.sleep(0.01)
+    assert hung[-1] is None
+
+
+def test_a_click_at_a_link_moves_the_ball_there(show):
+    page = show().start()
+    page.session.server.on_click(np.array([3.0, 0.0, 0.05]), np.array([-1.0, 0.0, 0.0]))
+    deadline = time.monotonic() + 10.0
+    while page.session._handle.link != "base_link" and time.monotonic() < deadline:
+        page.advance()
+        time.sleep(0.01)
+    assert page.session._handle.link == page.session.panel.pushed_link == "base_link"
+    assert "base_link: the root link" in page.session.panel._selection.content
+    page.session.server.on_click(np.array([3.0, 0.0, 0.05]), np.array([1.0, 0.0, 0.0]))
+    page.advance()
+    assert page.session._handle.link == "base_link"  # nothing is there
+
+
+@pytest.mark.parametrize(
+    "file, root_joint, remark",
+    [
+        (ARM, None, ""),
+        (ARM, "floating", "; the base is held; it does not fall"),
+        (QUADRUPED, "floating", "; the base is held, with the lowest foot on the floor"),
+        (QUADRUPED, None, "; the base is held, with the lowest foot on the floor"),
+    ],
+)
+def test_the_status_says_how_the_base_is_held(show, file, root_joint, remark):
+    page = show(file, root_joint).start()
+    page.advance(1.5)
+    assert f"receiving joint states{remark}</div>" in page.session.panel._status.content
 
 
 def test_its_markers_are_those_of_the_nodes(show):
