@@ -17,7 +17,8 @@ from ..engine.kernel.types import Array
 from ..engine.model.urdf import Joint
 from .scene.tree_kinematics import TreeKinematics, display_range
 
-SAMPLE_TIMES = np.linspace(0.0, 60.0, 80)  # s; times at which the height of a motion is checked
+MOTION_PERIOD = 60.0  # s; after it, a motion repeats, so that its extremes are known
+SAMPLE_TIMES = np.linspace(0.0, MOTION_PERIOD, 80)  # s; at which the height of a motion is checked
 CENTER_COUNT = 9  # centers of a joint to try
 AMPLITUDE_SCALES = 1.0, 0.6, 0.3  # tried in this order
 LINK_RADIUS = 0.02  # distance from a joint's origin to the surface of its link / reach
@@ -58,8 +59,8 @@ def _joint_sine(joint: Joint, slot: int) -> tuple[float, float, float]:
     has_limits = math.isfinite(joint.lower) and math.isfinite(joint.upper)
     center = (joint.lower + joint.upper) / 2 if has_limits else 0.0
     half_range = (joint.upper - joint.lower) / 2 if has_limits else math.inf
-    period = 5.0 + 4.0 * (0.618 * slot % 1.0)  # seconds; different for each joint
-    frequency = 2 * math.pi / period
+    period = 5.0 + 4.0 * (0.618 * slot % 1.0)  # seconds; different for neighboring joints
+    frequency = 2 * math.pi * round(MOTION_PERIOD / period) / MOTION_PERIOD
     max_amplitude = 0.15 if joint.kind == "prismatic" else 1.0
     amplitude = min(0.7 * half_range, max_amplitude, 0.6 * joint.velocity / frequency)
     return center, amplitude, frequency

@@ -8,7 +8,7 @@ import pytest
 from dyn_ros.demo.run import ARM
 from dyn_ros.engine.model.urdf import read_urdf
 from dyn_ros.viewer.motion import SineMotion
-from dyn_ros.viewer.posture import CENTER_COUNT, Swing, _joint_sine, find_legs
+from dyn_ros.viewer.posture import CENTER_COUNT, MOTION_PERIOD, Swing, _joint_sine, find_legs
 from dyn_ros.viewer.scene.tree_kinematics import TreeKinematics
 from peer import EXAMPLE_ROBOTS, FILES
 
@@ -51,8 +51,17 @@ def test_only_what_has_to_be_is_changed():
     assert TreeKinematics(tree).heights(old.positions_at(TIMES))[:-1].min() < -0.5
     changed = np.flatnonzero(old.center != new.center)
     assert [TreeKinematics(tree).names[slot] for slot in changed] == ["shoulder_lift_joint"]
-    arm = read_urdf(ARM.read_text())
-    np.testing.assert_array_equal(SineMotion(arm).swing, default(arm))
+    tiago = example("tiago")
+    np.testing.assert_array_equal(SineMotion(tiago).swing, default(tiago))
+
+
+def test_a_motion_repeats():
+    """Its extremes would otherwise come after hours, outside the picture and below the floor."""
+    for tree in (read_urdf(ARM.read_text()), read_urdf(QUADRUPED.read_text()), example("panda")):
+        swing = SineMotion(tree).swing
+        np.testing.assert_allclose(
+            swing.positions_at(TIMES + 100.0 * MOTION_PERIOD), swing.positions_at(TIMES), atol=1e-9
+        )
 
 
 def test_what_hangs_keeps_hanging():

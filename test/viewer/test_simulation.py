@@ -82,8 +82,8 @@ def test_a_short_step_is_forward_dynamics(xml):
         tau - friction,
         robot.model.external_forces({"tool": PUSH}),
     )
-    robot.step(1e-7, *desired)
-    np.testing.assert_allclose((robot.velocity - v) / 1e-7, a, rtol=1e-4, atol=1e-3)
+    robot.step(1e-8, *desired)
+    np.testing.assert_allclose((robot.velocity - v) / 1e-8, a, rtol=1e-4, atol=1e-3)
 
 
 def test_a_push_bends_it_like_springs(arm):

@@ -15,7 +15,10 @@ from dyn_ros.engine.model.urdf import read_urdf
 
 pytest.importorskip("viser", reason="no viser: pip install viser")
 
+from dyn_ros.viewer.motion import SineMotion
+from dyn_ros.viewer.posture import MOTION_PERIOD, SAMPLE_TIMES
 from dyn_ros.viewer.scene.camera import FIELD_OF_VIEW, MARGIN, Cameras, fit_camera, raise_to_ground
+from dyn_ros.viewer.scene.handle import REST_LENGTH, rest_direction
 from dyn_ros.viewer.scene.scene import RobotScene
 
 ASPECTS = [342 / 600, 650 / 600, 622 / 800, 1.0, 1270 / 1080, 121 / 800, 3.0]
@@ -54,6 +57,25 @@ def read(name):
     except importlib.metadata.PackageNotFoundError:
         pytest.skip("no example-robot-data")
     return (share / ROBOTS[name]).read_text()
+
+
+@pytest.mark.parametrize("name", ["arm7", *ROBOTS])
+def test_the_motion_and_the_ball_stay_in_the_picture_and_above_the_floor(server, name):
+    """In the pictures beside the panels, in windows of 1024 and 1440 px."""
+    xml = read(name)
+    tree = read_urdf(xml)
+    robot, swing = RobotScene(server.scene, tree, xml), SineMotion(tree).swing
+    robot.move(swing.center)
+    link = robot.tip
+    ball = (link, REST_LENGTH * max(robot.reach, 0.1) * rest_direction(robot, link))
+    fitted = robot.points_at(swing.positions_at(SAMPLE_TIMES), [ball])
+    ground = min(float(fitted[:, 2].min()), 0.0)
+    points = robot.points_at(swing.positions_at(np.linspace(0.0, MOTION_PERIOD, 2000)), [ball])
+    assert points[:, 2].min() > ground - 0.02 * robot.reach
+    for width, height in ((1024 - 300, 768), (1440 - 300 - 360, 900)):
+        camera = fit_camera(raise_to_ground(fitted, ground), width / height)
+        places, depths = pictured(points, camera, width / height)
+        assert abs(places).max() < 1.0 and depths.min() > 0.0
 
 
 @pytest.mark.parametrize("aspect", ASPECTS)
