@@ -73,6 +73,7 @@ class RobotNode(BaseNode):
         # this node and its `members`, in the order in which they publish for a state
         self.robot_users: list[RobotNode] = [self]
         self._robot: RobotContext | None = None  # None in the `members` of an owner
+        self._logged_robot: tuple[list[str], list[str]] | None = None  # warnings and notes
         self._is_compiled_for_mimic = False
         # result of `_build_robot` for parameters that are being set
         self._candidate: tuple[RobotContext, list[list[Compute]]] | None = None
@@ -326,24 +327,25 @@ class RobotNode(BaseNode):
         self._robot = robot
         for node, node_computes in zip(self.robot_users, computes):
             node.dispatch.set_computes(node_computes)
-        for warning in robot.model.warnings[:10]:
-            self.get_logger().warning(f"robot_description: {warning}")
-        for warning in robot.rejected_payloads:
-            self.get_logger().warning(warning)
-        self.get_logger().info(
+        self._log_robot(robot)
+
+    def _log_robot(self, robot: RobotContext) -> None:
+        """Log the robot and its warnings, unless a parameter has changed that they do not show."""
+        warnings = [f"robot_description: {warning}" for warning in robot.model.warnings[:10]]
+        warnings += robot.rejected_payloads
+        notes = [
             f"robot '{robot.model.name}': {robot.model.njoints} joints, {robot.model.nv} "
             f"coordinates, {robot.model.total_mass:.3f} kg moving"
-        )
+        ]
         if robot.has_moving_base and not robot.collector.needs_odometry:
-            self._log_transform(robot)
-
-    def _log_transform(self, robot: RobotContext) -> None:
-        """Log which transform RViz needs to show the markers of a moving base."""
-        self.get_logger().info(
-            f"~/markers are expressed in '{robot.world_frame}': RViz shows them if tf contains a "
-            f"transform from '{robot.world_frame}' to '{robot.root_link}', which no node of "
-            "dyn_ros publishes"
-        )
+            notes.append(_describe_transform(robot))
+        if (warnings, notes) == self._logged_robot:
+            return
+        self._logged_robot = warnings, notes
+        for warning in warnings:
+            self.get_logger().warning(warning)
+        for note in notes:
+            self.get_logger().info(note)
 
     # --- from a message to outputs
 
@@ -406,7 +408,7 @@ class RobotNode(BaseNode):
         is_first = not robot.odometry_frame and message.header.frame_id != ""
         robot.odometry_frame = message.header.frame_id
         if is_first:
-            self._log_transform(robot)
+            self.get_logger().info(_describe_transform(robot))
         if reception is Reception.NEW_STATE:
             process_state(self.robot_users, robot, received)
 
@@ -527,3 +529,12 @@ class RobotNode(BaseNode):
             },
             jump,
         )
+
+
+def _describe_transform(robot: RobotContext) -> str:
+    """Return which transform RViz needs to show the markers of a moving base."""
+    return (
+        f"~/markers are expressed in '{robot.world_frame}': RViz shows them if tf contains a "
+        f"transform from '{robot.world_frame}' to '{robot.root_link}', which no node of "
+        "dyn_ros publishes"
+    )
