@@ -264,7 +264,7 @@ def test_a_floating_base_takes_odometry(client, node, speak, settings, arm):
     assert node.output().count(transform) == 1
     settings(gravity=[0.0, 0.0, -9.8])  # computes the robot again, which looks the same
     settings(gravity=[0.0, 0.0, -9.81])
-    assert node.output().count(transform) == node.output().count("13 coordinates, 15.6") == 1
+    assert node.output().count(transform) == node.output().count(" 13 coordinates, ") == 1
 
     twist.angular.z = math.nan
     base.header.stamp.sec += 1
