@@ -272,7 +272,7 @@ def _marker_parameter_text(spec: Spec) -> str:
 
 def _marker_text(spec: Spec) -> str:
     text = re.sub(r"^Whether ~/markers shows (the )?|\.$", "", spec.description)
-    return text if spec.default else f"{text} (hidden)"
+    return text if spec.default else f"{text} (hidden by default)"
 
 
 def common_parameters(node: RobotNode) -> str:

@@ -44,8 +44,8 @@ def add_identify(commands: Commands) -> None:
         "--output",
         type=arguments.urdf_file,
         metavar="FILE.urdf",
-        help="write the description with the identified parameters, and beside it "
-        "FILE.drives.yaml with what it cannot express",
+        help="write the description with the identified parameters, and next to "
+        "it FILE.drives.yaml with values that a URDF cannot express",
     )
     command.add_argument(
         "--report",
@@ -120,7 +120,7 @@ def add_identify(commands: Commands) -> None:
         choices=("load_friction", "root_friction", "stribeck", "friction_distance", "none"),
         help="load_friction, root_friction, stribeck, friction_distance or none: "
         "further terms of friction that joints may have (default: all, where "
-        "they lower the error of torques that were held out)",
+        "they lower the error of held-out torques)",
     )
     command.add_argument(
         "--regularization",

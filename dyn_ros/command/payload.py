@@ -29,7 +29,7 @@ def add_payload(commands: Commands) -> None:
         "--load-frame",
         required=True,
         metavar="FRAME",
-        help="whose link carries the load, and in which it is expressed",
+        help="frame of the link that carries the load; the result is expressed in it",
     )
     command.add_argument(
         "-o",
@@ -41,7 +41,7 @@ def add_payload(commands: Commands) -> None:
     command.add_argument(
         "--name",
         default=_DEFAULT_NAME,
-        help=f"of the payload in this request (default: {_DEFAULT_NAME})",
+        help=f"name of the payload in this request (default: {_DEFAULT_NAME})",
     )
     arguments.add_root_joint(command)
     arguments.add_gravity(command)

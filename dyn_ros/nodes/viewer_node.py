@@ -59,14 +59,17 @@ SPECS = (
         read_only=True,
     ),
     Spec(
-        "port", 8080, "First port to try, before the next ones. 0: any free port.", read_only=True
+        "port",
+        8080,
+        "First port to try; if it is in use, the next free one. 0: any free port.",
+        read_only=True,
     ),
     Spec("rate", 30.0, "Update rate of the page [Hz].", limits=(1.0, 60.0)),
     Spec("plot_seconds", 10.0, "Time span of the plots [s].", limits=(1.0, 600.0), read_only=True),
     Spec(
         "marker_topics",
         ["dynamics/markers", "centroidal/markers", "vereshchagin/markers", "observer/markers"],
-        "Topics (visualization_msgs/MarkerArray).",
+        "Topics of markers (visualization_msgs/MarkerArray).",
     ),
     Spec(
         "world_frames",
@@ -76,7 +79,7 @@ SPECS = (
     Spec(
         "mesh_paths",
         Parameter.Type.STRING_ARRAY,
-        "Folders with packages of meshes, in addition to the ROS prefixes.",
+        "Folders with packages that contain meshes, in addition to the ROS prefixes.",
     ),
     Spec("push_scale", 100.0, "Force per displacement of the ball [N/m].", limits=(1e-3, 1e6)),
     Spec(

@@ -79,7 +79,7 @@ class TouchTab:
                 MAX_PAYLOAD,
                 PAYLOAD_STEP,
                 0.0,
-                hint="A ball at the tip of the robot, which its motors do not know.",
+                hint="A payload at the tip of the robot. The motors do not compensate it.",
                 visible=can_hang,
             )
             self._weigh_button = gui.add_button("Weigh", visible=False)

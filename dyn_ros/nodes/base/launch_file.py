@@ -51,7 +51,7 @@ _MIN_SIMILARITY = 0.9
 robot_description_file, two names that an including launch file may have, have 0.87."""
 VIEWER_ARGUMENTS: Sequence[Argument] = (
     ("host", "127.0.0.1", "Address of the page. 127.0.0.1: for this machine only."),
-    ("port", "8080", "First port to try, before the next ones."),
+    ("port", "8080", "First port to try; if it is in use, the next free one."),
 )
 
 

@@ -37,7 +37,9 @@ COMMON_MARKER_SPECS = (
     ),
     Spec("markers.lifetime", 2.0, "Lifetime of markers [s]. 0: unlimited.", limits=(0.0, 3600.0)),
     Spec("markers.width", 0.01, "Width of lines and arrow shafts [m].", limits=(1e-5, 10.0)),
-    Spec("markers.legend", False, "Whether ~/markers names its kinds in color, beside the robot."),
+    Spec(
+        "markers.legend", False, "Whether ~/markers shows a legend of its kinds next to the robot."
+    ),
 )
 
 
