@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FIELD_OF_VIEW = math.radians(40.0)  # rad, vertical
 CAMERA_DIRECTION = np.array([1.0, 0.8, 0.5])  # unit vector from the robot to the camera
 CAMERA_DIRECTION /= np.linalg.norm(CAMERA_DIRECTION)
-MARGIN = 0.05  # empty border on each side / size of the picture
+MARGIN = 0.08  # empty border on each side / size of the picture
 ECHO_TOLERANCE = 2e-3  # error of a camera that a browser reports back / distance to its target
 MAX_ECHOES = 8  # cameras that a browser may still report back
 VISER_CAMERA = np.full(3, 3.0), np.zeros(3)  # position and target in a new browser
