@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure errors and intervals of identification without each of its heuristics.
 
-    python benchmarks/identify_ablation.py [--recordings FOLDER] [--write docs/identify_ablation.md]
+    python benchmarks/identify_ablation.py [--recordings FOLDER] [--write docs]
     python benchmarks/identify_ablation.py --count
 
 Each heuristic is replaced by what remains without it, one at a time, and all cases are identified
@@ -988,8 +988,10 @@ def largest_changes(
     return "; ".join(text for (size, text), minimum in largest if size > minimum) or "-"
 
 
-def report(outcomes_by_case: Mapping[str, Sequence[dict[str, Outcome]]]) -> Iterator[str]:
-    """Yield the lines of the page."""
+def report_heuristics(
+    outcomes_by_case: Mapping[str, Sequence[dict[str, Outcome]]],
+) -> Iterator[str]:
+    """Yield the lines of the page about heuristics."""
     yield "# Ablation of the heuristics of identification"
     yield ""
     seeds = max(map(len, outcomes_by_case.values()), default=0)
@@ -1001,7 +1003,8 @@ def report(outcomes_by_case: Mapping[str, Sequence[dict[str, Outcome]]]) -> Iter
         "Cases named *measured* are recordings of [real "
         "robots](real_robots.md#what-was-measured); all other cases are simulated. A case is "
         "listed if the mean error of its joints changes by at least 2 %, or the coverage by at "
-        "least 1 %; of more than five cases, those with the largest changes are listed."
+        "least 1 %; of more than five cases, those with the largest changes are listed. Another "
+        "page shows [how results depend on the thresholds](identify_thresholds.md)."
     )
     yield ""
     yield "| heuristic | thresholds | without it |"
@@ -1032,11 +1035,18 @@ def report(outcomes_by_case: Mapping[str, Sequence[dict[str, Outcome]]]) -> Iter
     yield "| --- | --- |"
     for name, changes_without in REMOVED.items():
         yield f"| {name} | {changes_without} |"
-    yield ""
-    yield "## Thresholds"
+
+
+def report_thresholds(
+    outcomes_by_case: Mapping[str, Sequence[dict[str, Outcome]]],
+) -> Iterator[str]:
+    """Yield the lines of the page about thresholds."""
+    yield "# Thresholds of identification"
     yield ""
     yield (
-        f"The package has {len(thresholds())} thresholds: numeric constants of modules and numeric"
+        "`benchmarks/identify_ablation.py` writes this page. Errors, coverage and cases are "
+        f"explained in the [ablation study](identify_ablation.md). The package has {len(thresholds())} "
+        "thresholds: numeric constants of modules and numeric"
         " fields of classes, except in reports and file formats. This table shows how results "
         "change if one threshold is halved or doubled, with one recording of each simulated case."
         " If a threshold is between 0.5 and 1, its distance to 1 is doubled or halved instead. "
@@ -1070,7 +1080,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1, help="of each simulated case (default: 1)")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--count", action="store_true", help="count thresholds")
-    parser.add_argument("--write", type=Path, help="also write the page to this file")
+    parser.add_argument("--write", type=Path, metavar="DOCS", help="folder of both pages to write")
     parser.add_argument("cases", nargs="*", metavar="CASE", help="part of a case's name")
     options = parser.parse_args()
     if options.count:
@@ -1098,10 +1108,14 @@ def main() -> None:
         for task, result in zip(tasks, pool.imap(one_case, tasks)):
             outcomes_by_case.setdefault(task[0], []).append(result)
             print(task[0], result[""].failure or np.round(result[""].error, 4), flush=True)
-    lines = list(report(outcomes_by_case))
-    print(*lines, sep="\n")
-    if options.write:
-        options.write.write_text("\n".join(lines) + "\n")
+    for name, report in (
+        ("identify_ablation.md", report_heuristics),
+        ("identify_thresholds.md", report_thresholds),
+    ):
+        lines = list(report(outcomes_by_case))
+        print(*lines, sep="\n")
+        if options.write:
+            (options.write / name).write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":
