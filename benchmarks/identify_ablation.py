@@ -1048,7 +1048,7 @@ def report_thresholds(
         "explained in the [ablation study](identify_ablation.md). The package has "
         f"{len(thresholds())} thresholds: numeric constants of modules and numeric fields "
         "of classes, except in reports and file formats. This table shows how results change if "
-        " one threshold is halved or doubled, with one recording of each simulated case."
+        "one threshold is halved or doubled, with one recording of each simulated case."
         " If a threshold is between 0.5 and 1, its distance to 1 is doubled or halved instead. "
         "Constants that are computed from the threshold are not changed. The table names the case"
         " whose error changes most, if it changes by 2 % or more, and the case whose coverage "
