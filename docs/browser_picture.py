@@ -126,15 +126,18 @@ def take_push(page: Page, path: Path) -> None:
     page.get_by_role("tab", name="Markers").click()
     for box in page.locator("input[type=checkbox]:visible").all():
         box.uncheck()
-    page.get_by_role("tab", name="Move").click()
-    rest(page)
     page.get_by_role("tab", name="Touch").click()
     mass = page.locator("[role=slider]:visible").last
     mass.focus()
     for _ in range(5):
         mass.press("ArrowRight")  # by 0.1 kg
-    page.get_by_role("button", name="Weigh", exact=True).click()
-    page.get_by_text(" kg (").wait_for()
+    weigh, result = page.get_by_role("button", name="Weigh", exact=True), page.get_by_text(" kg (")
+    while not result.is_visible():  # while the arm moves, until the mass is determined
+        weigh.click()
+        weigh.wait_for()  # it has another text meanwhile
+    page.get_by_role("tab", name="Move").click()
+    rest(page)
+    page.get_by_role("tab", name="Touch").click()
     x, y = reach(page)
     page.mouse.down()
     time.sleep(1.0)
