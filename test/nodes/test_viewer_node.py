@@ -380,10 +380,10 @@ def test_the_arm_of_a_real_robot_has_joints_on_pages(open_viewer):
     assert len(plots._plots) == 8
     assert plots._page.options == ("1: j00 .. j07", "2: j08 .. j10")
     viewer.update()
-    panel.show_samples(viewer.session._samples)
+    panel.show_history(viewer.session._received_history())
     assert "j00" in plots._plots[0]._text.content
     plots._page.value = "2: j08 .. j10"
-    panel.show_samples(viewer.session._samples)
+    panel.show_history(viewer.session._received_history())
     assert "j08" in plots._plots[0]._text.content
     assert [plot._text.visible for plot in plots._plots] == [True] * 3 + [False] * 5
 
@@ -540,9 +540,9 @@ def test_hanging_and_weighing_a_payload(open_viewer, client):
         com_determined=True,
     )
     viewer.until(viewer.node._estimate.service_is_ready)
-    assert touch._payload_folder.visible and touch._hang_box.visible
+    assert touch._payload_folder.visible and touch._mass.visible
     viewer.node._simulated["set_payload"].wait_for_service(10.0)
-    touch._hang_box.value = True
+    touch._mass.value = 0.5
     viewer.until(lambda: hung)
     assert hung[0].inertia.header.frame_id == "tool" and hung[0].inertia.inertia.m == 0.5
     names = viewer.session.server.scene._handle_from_node_name
@@ -556,7 +556,7 @@ def test_hanging_and_weighing_a_payload(open_viewer, client):
     assert weighed[0].apply
     assert "0.503 kg (0.490 to 0.510)" in touch._weight.content
     assert "0, 0, 31 mm of tool" in touch._weight.content
-    touch._hang_box.value = False
+    touch._mass.value = 0.0
     viewer.until(lambda: taken and forgotten)
     assert forgotten[0].name == "estimated" and touch._weight.content == ""
     assert viewer.session.touch._ball is None
@@ -569,7 +569,7 @@ def test_a_weighing_that_fails(viewer, client):
     viewer.until(viewer.node._estimate.service_is_ready)
     viewer.session.panel.events.put(("weigh",))
     viewer.until(lambda: "no efforts" in touch._weight.content)
-    assert not touch._weigh_button.disabled and not touch._hang_box.visible
+    assert not touch._weigh_button.disabled and not touch._mass.visible
 
 
 def test_sliders_with_a_topic_of_their_own(open_viewer, client):
