@@ -41,7 +41,7 @@ def run(tmp_path, request):
         )
 
         def end():
-            process.terminate()
+            process.kill()  # rclpy and the middleware may wait for each other after SIGTERM
             process.communicate(timeout=20)
 
         request.addfinalizer(end)
