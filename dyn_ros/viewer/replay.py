@@ -297,7 +297,7 @@ class Replay(StandaloneActor):
         self._loader = Loader(recording)
         self._shown_problems: set[str] = set()
         self._drawn_state: tuple[int, int] | None = None  # number of the part, row
-        self._curves: tuple[Array, Array] | None = None  # of the overview, as plotted
+        self._plotted_overview: tuple[Array, Array] | None = None
 
     def close(self) -> None:
         """End the thread that loads parts."""
@@ -455,8 +455,8 @@ class Replay(StandaloneActor):
         """Return the torques of the whole recording, as far as it has been read."""
         overview = self._loader.overview
         curves = overview.curves()
-        if curves is not self._curves:
-            self._curves, self._curves_by_joint = curves, curves[1][:, :, self._idx_v]
+        if curves is not self._plotted_overview:
+            self._plotted_overview, self._plotted_torques = curves, curves[1][:, :, self._idx_v]
         title = "click a plot to go there"
         if overview.fraction < 1.0:
             title = f"{100.0 * overview.fraction:.0f} % read"
@@ -464,7 +464,7 @@ class Replay(StandaloneActor):
             f"all {self._duration:.4g} s, {title}",
             (0.0, max(self._duration, MIN_DURATION)),
             curves[0],
-            self._curves_by_joint,
+            self._plotted_torques,
             self._torques_at(self._now),
             1e-9 * (self._now - self._start),
         )

@@ -146,7 +146,8 @@
     const area = plot || event.target.closest?.(".dyn-strip");
     if (!area) return;
     const {left, width} = area.getBoundingClientRect();
-    send("DynRosSeek", {fraction: Math.min(Math.max((event.clientX - left) / width, 0), 1)});
+    const fraction = Math.min(Math.max((event.clientX - left) / width, 0), 1);
+    send("DynRosSeek", {duration_fraction: fraction});
   });
 
   function showLost() {

@@ -66,20 +66,23 @@ class DynRosReach(Message, include_in_scene_serialization=False):  # type: ignor
 
 @dataclasses.dataclass
 class DynRosSeek(Message, include_in_scene_serialization=False):  # type: ignore[call-arg]
-    """A click of a user at a time of a recording, as page.js reports it."""
+    """A click of a user at a time of a recording, as page.js reports it.
 
-    fraction: float  # of the duration, 0 to 1
+    The fraction of the duration is from 0 to 1.
+    """
+
+    duration_fraction: float
 
 
 @dataclasses.dataclass
 class DynRosClick(Message, include_in_scene_serialization=False):  # type: ignore[call-arg]
     """A click of a user in the picture, as page.js reports it: a ray from the camera.
 
-    Both vectors are in the frame of the robot's root link.
+    Both vectors are in the frame of the robot's root link. The direction has any length.
     """
 
     origin: tuple[float, float, float]  # m
-    direction: tuple[float, float, float]  # of any length
+    direction: tuple[float, float, float]
 
 
 class Server(viser.ViserServer):
@@ -213,10 +216,10 @@ class Server(viser.ViserServer):
 
     def _receive_seek(self, client_id: int, message: DynRosSeek) -> None:
         """Report where a user has clicked; raise a ValueError for another number."""
-        if not 0.0 <= message.fraction <= 1.0:
-            raise ValueError(f"expected a fraction from 0 to 1, got {message.fraction}")
+        if not 0.0 <= message.duration_fraction <= 1.0:
+            raise ValueError(f"expected a fraction from 0 to 1, got {message.duration_fraction}")
         if self.on_seek is not None:
-            self.on_seek(message.fraction)
+            self.on_seek(message.duration_fraction)
 
     async def _forget_window(self, client: viser.ClientHandle) -> None:
         """Forget a client that has disconnected."""

@@ -232,8 +232,9 @@ class Plots:
             or self._drawn[1] != self._page.value
         )
         self._drawn = history.torques, self._page.value
-        torques = history.torques
-        largest = float(abs(torques).max(initial=0.0, where=np.isfinite(torques)))
+        torques, largest = history.torques, 0.0
+        if has_new_curves:
+            largest = float(abs(torques).max(initial=0.0, where=np.isfinite(torques)))
         for i, plot in enumerate(self._plots):
             if i >= len(page):
                 plot.hide()
