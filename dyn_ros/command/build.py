@@ -82,7 +82,6 @@ def _link_libraries(out: Path, entries: Sequence[Entry], targets: Sequence[str])
     """Link a library for each target, and describe it."""
     manifest = {
         "sources": library.digest_of_sources(),
-        "entries": {entry.name: entry.digest for entry in entries},
         "programs": {
             program.name: program.description()
             for algorithm in ALGORITHMS.values()
@@ -94,7 +93,9 @@ def _link_libraries(out: Path, entries: Sequence[Entry], targets: Sequence[str])
             result = Path(temporary)
             _link_library(entries, target, result / library.FILE)
             checksum = library.checksum_of_file(result / library.FILE)
-            (result / library.MANIFEST).write_text(json.dumps(manifest | {"checksum": checksum}))
+            digests = {entry.name: entry.digest_for(target) for entry in entries}
+            of_target = {"entries": digests, "checksum": checksum}
+            (result / library.MANIFEST).write_text(json.dumps(manifest | of_target))
             install_files(result, out / target)
 
 

@@ -1,10 +1,11 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The command ``dyn_ros export``: a library for C and C++, and model files that it reads."""
+"""The command ``dyn_ros export``: libraries for C, C++ and JavaScript, and their model files."""
 
 import argparse
+import contextlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from ..engine.model import Model
@@ -14,7 +15,7 @@ from .arguments import Commands, UsageError, read_robot, report_errors
 
 def add_export(commands: Commands) -> None:
     """Add the command ``export``."""
-    text = "Write a library for C and C++, or the file of a robot that it reads."
+    text = "Write a library for C and C++ or for JavaScript, or the file of a robot that it reads."
     command = arguments.add_command(commands, "export", _run_export, text)
     command.add_argument(
         "-o",
@@ -38,7 +39,8 @@ def add_export(commands: Commands) -> None:
         nargs="+",
         metavar="TARGET",
         help="x86-64-v2, x86-64-v3, x86-64-v4 or aarch64; of several for x86-64, "
-        "the loader chooses one (default: this processor)",
+        "the loader chooses one (default: this processor). wasm32: a WebAssembly module for "
+        "browsers and Node.js, without --robot; wasm32-without-simd: for browsers of before 2023",
     )
     command.add_argument(
         "--model",
@@ -106,6 +108,8 @@ def _run_export(options: argparse.Namespace) -> None:
         _write_model(options)
     elif options.out is None:
         raise UsageError("specify --out FOLDER for the library, or --model FILE for a robot")
+    elif any(name.startswith("wasm32") for name in options.target or ()):
+        _write_web_module(options)
     else:
         _write_library(options)
 
@@ -150,23 +154,25 @@ def _read_model(options: argparse.Namespace) -> Model:
     return model
 
 
+def _write_web_module(options: argparse.Namespace) -> None:
+    """Write a WebAssembly module and its functions for JavaScript."""
+    if options.robot is not None:
+        raise UsageError("--robot cannot be combined with --target wasm32")
+    if len(options.target) > 1:
+        raise UsageError("--target: export wasm32 alone, to a folder of its own")
+    with _show_progress(options.out) as progress:
+        from ..export.web.module import export_web_module
+
+        export_web_module(options.out, options.functions, options.target[0], progress)
+    print(f"wrote {options.out}: {', '.join(sorted(path.name for path in options.out.iterdir()))}")
+
+
 def _write_library(options: argparse.Namespace) -> None:
     """Write a library, of functions for all robots or for one."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
     model = None if options.robot is None else _read_model(options)
-    with (
-        report_errors(options.out),
-        Progress(*columns, transient=True, disable=not sys.stdout.isatty()) as bar,
-    ):
+    with _show_progress(options.out) as progress:
         from ..export.c_library import export_library
         from ..export.robot_c_library import export_robot_library
-
-        task = bar.add_task("compiling", total=None)
-
-        def progress(done: int, total: int, name: str) -> None:
-            bar.update(task, completed=done, total=total, description=name)
 
         if model is None:
             export_library(options.out, options.functions, options.target, progress)
@@ -184,3 +190,21 @@ def _write_library(options: argparse.Namespace) -> None:
             )
     headers = ", ".join(sorted(path.name for path in (options.out / "include").iterdir()))
     print(f"wrote {options.out}: include ({headers}) and lib")
+
+
+@contextlib.contextmanager
+def _show_progress(out: Path) -> Iterator[Callable[[int, int, str], None]]:
+    """Report errors about a path, and show the progress of compilations on a terminal."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
+    with (
+        report_errors(out),
+        Progress(*columns, transient=True, disable=not sys.stdout.isatty()) as bar,
+    ):
+        task = bar.add_task("compiling", total=None)
+
+        def progress(done: int, total: int, name: str) -> None:
+            bar.update(task, completed=done, total=total, description=name)
+
+        yield progress

@@ -67,6 +67,12 @@ def c_header_text(functions: list[Function]) -> str:
     return template.replace("@FUNCTIONS@", text).replace("@VERSION@", __version__)
 
 
+def error_codes() -> dict[str, int]:
+    """Return the kinds of errors by name, such as NO_SUCH_FRAME."""
+    template = _TEMPLATE.read_text(encoding="utf-8")
+    return {name: int(code) for name, code in re.findall(r"DYN_ROS_(\w+) = (-\d+)", template)}
+
+
 def _function_text(function: Function) -> str:
     """Return the comment and the prototypes of a function."""
     size, init, call = prototypes(function)

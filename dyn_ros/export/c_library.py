@@ -154,7 +154,7 @@ def _tool_command(target: str, name: str) -> list[str]:
     return words
 
 
-def _run_command(command: Sequence[str]) -> None:
+def run_command(command: Sequence[str]) -> None:
     """Run a command; raise an OSError with its error output if it fails."""
     process = subprocess.run(command, capture_output=True, text=True)
     if process.returncode:
@@ -182,15 +182,15 @@ def link_library(
     version_script = f"{{ global: {symbols}; local: *; }};\n"
     with tempfile.TemporaryDirectory(prefix="dyn_ros-export-") as temporary:
         result = Path(temporary) / "result"
-        _write_texts(result / "include", headers)
+        write_texts(result / "include", headers)
         for target in target_names:
             build = Path(temporary) / target
-            _write_texts(build, {**generated, "symbols": version_script})
+            write_texts(build, {**generated, "symbols": version_script})
             for symbol, content in objects_of_target(target).items():
                 (build / f"{symbol}.o").write_bytes(content)
             generated_sources = [build / file for file in generated if file.endswith(".c")]
             for source in (*sources, *generated_sources):
-                _run_command(
+                run_command(
                     [
                         *_tool_command(target, "gcc"),
                         *_COMPILER_FLAGS,
@@ -215,7 +215,7 @@ def link_library(
                 path.unlink()
 
 
-def _write_texts(folder: Path, texts: Mapping[str, str]) -> None:
+def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
     """Create a folder and write files, texts by file name."""
     folder.mkdir(parents=True)
     for file, text in texts.items():
@@ -229,7 +229,7 @@ def _link_objects(target: str, lib: Path, name: str, build: Path) -> None:
     soname = packages.soname(name)
     # The loader refuses the library on processors that lack instructions of the target.
     target_flags = [f"-Wl,-z,{target}"] if target.startswith("x86") else []
-    _run_command(
+    run_command(
         [
             *_tool_command(target, "gcc"),
             "-shared",
@@ -245,4 +245,4 @@ def _link_objects(target: str, lib: Path, name: str, build: Path) -> None:
             "-lc",
         ]
     )
-    _run_command([*_tool_command(target, "ar"), "rcsD", str(lib / f"lib{name}.a"), *objects])
+    run_command([*_tool_command(target, "ar"), "rcsD", str(lib / f"lib{name}.a"), *objects])

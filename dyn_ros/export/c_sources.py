@@ -169,7 +169,7 @@ def _function_source(function: Function, names: list[str]) -> str:
         symbol, table = program.one.symbol, f"{name}_fields{n}"
         rows = [(x, _initial_content(x, published), False, 0) for x in sorted(program.fields)]
         parts += [
-            f"int64_t {symbol}(const int64_t *, int64_t *, const double *, double *);\n",
+            f"int64_t {symbol}(int64_t, int64_t, int64_t, int64_t);\n",
             _field_table(table, rows),
         ]
         programs.append(f"{{{symbol}, {table}, {len(rows)}}}")

@@ -10,19 +10,21 @@ only as long as compilation would result in the same.
 
 import ctypes
 import functools
+import hashlib
 import importlib
 import importlib.util
 import os
 import platform
 import threading
 import warnings
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import cache, library, reach
 from .declare import FLAGS, IMPLEMENTATIONS, JIT
 from .extension import native
-from .targets import TARGETS
+from .targets import find_target
 
 KERNEL = "qqqq"
 """The signature of a kernel: the addresses in ``KernelArgs``."""
@@ -62,7 +64,7 @@ class Entry:
             if self.address:
                 return False
             library.require_runnable()
-            address = library.code_address(self.name, self.symbol, lambda: self.digest)
+            address = library.code_address(self.name, self.symbol, self.digest_for)
             if address:
                 self._set_code(address, None)
                 return False
@@ -78,7 +80,7 @@ class Entry:
 
     def is_cached(self, target: str | None = None) -> bool:
         """Return True if the machine code need not be compiled."""
-        if target is None and library.code_address(self.name, self.symbol, lambda: self.digest):
+        if target is None and library.code_address(self.name, self.symbol, self.digest_for):
             return True
         name = self.file_name(target or library.target())
         return name is not None and cache.read_entry(name) is not None
@@ -119,7 +121,20 @@ class Entry:
 
     @functools.cached_property
     def intermediate(self) -> str:
-        """Text of the module in LLVM's intermediate representation."""
+        """Text of the module in LLVM's intermediate representation, the same for all targets.
+
+        It is cached, since it takes ten times as long to make as machine code does afterwards.
+        """
+        name = self.digest and f"{self.name}-llvm-{self.digest}"
+        if name and (cached := cache.read_entry(name)):
+            return zlib.decompress(cached).decode()
+        text = self._lower()
+        if name:
+            self._store(name, zlib.compress(text.encode(), 1))
+        return text
+
+    def _lower(self) -> str:
+        """Compile the function to LLVM's intermediate representation."""
         text = self._import_module("lower").lower_to_module(
             self.function, self.signature, self.symbol, self.signature == KERNEL
         )
@@ -160,8 +175,13 @@ class Entry:
 
     def file_name(self, target: str | None = None) -> str | None:
         """Return the name of the file in the cache, which depends on the machine code."""
-        digest = self.digest
-        return digest and f"{self.name}-{target or library.target()}-{digest}"
+        target = target or library.target()
+        digest = self.digest_for(target)
+        return digest and f"{self.name}-{target}-{digest}"
+
+    def digest_for(self, target: str) -> str | None:
+        """Return the digest of all that the code for a target depends on."""
+        return self.digest and f"{_target_digest(target)}-{self.digest}"
 
     def _store(self, name: str, code: bytes) -> None:
         try:
@@ -198,4 +218,10 @@ def _make_interpreted_call(function: Callable, signature: str) -> Callable:
 def _describe_implementations() -> str:
     """Describe the code that compiles, without its comments and docstrings."""
     names = (f"{__package__}.lower", f"{__package__}.emit", *IMPLEMENTATIONS)
-    return repr([TARGETS, *[reach.described_module(name) for name in names]])
+    return repr([reach.described_module(name) for name in names])
+
+
+@functools.cache
+def _target_digest(target: str) -> str:
+    """Return the digest of a target's description."""
+    return hashlib.sha256(repr(find_target(target)).encode()).hexdigest()[:8]

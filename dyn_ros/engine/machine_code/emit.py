@@ -8,7 +8,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from .targets import TARGETS, best_target
+from .targets import TARGETS, best_target, find_target
 
 
 @functools.cache
@@ -16,24 +16,28 @@ def create_target_machine(target: str) -> Any:
     """Return LLVM's description of a target."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    chosen = TARGETS[target]
+    chosen = find_target(target)
     return llvm.Target.from_triple(chosen.triple).create_target_machine(
-        cpu=chosen.cpu, features=chosen.features, opt=3, reloc="pic", codemodel="small"
+        cpu=chosen.cpu, features=chosen.features, opt=3, reloc=chosen.reloc, codemodel="small"
     )
 
 
 def parse_module(text: str, target: str) -> Any:
     """Parse the text of a module, for a target."""
-    text = re.sub(r"target triple = .*", f'target triple = "{TARGETS[target].triple}"', text)
+    chosen = find_target(target)
+    text = re.sub(r"target triple = .*", f'target triple = "{chosen.triple}"', text)
     text = re.sub(
         r"target datalayout = .*",
         f'target datalayout = "{create_target_machine(target).target_data}"',
         text,
     )
-    if TARGETS[target].has_fma:
-        return llvm.parse_assembly(text)
-    module = llvm.parse_assembly(_with_fma(text))
-    if hasattr(llvm, "PassBuilder"):  # LLVM 14 has none, and calls fma
+    defined_text = text
+    if not chosen.has_fma:
+        defined_text = _with_fma(defined_text)
+    if chosen.masked_as_select:
+        defined_text = _with_selects(defined_text)
+    module = llvm.parse_assembly(defined_text)
+    if defined_text != text and hasattr(llvm, "PassBuilder"):  # LLVM 14 has none, and calls them
         inliner = llvm.ModulePassManager()
         inliner.add_always_inliner_pass()
         inliner.run(
@@ -43,7 +47,7 @@ def parse_module(text: str, target: str) -> Any:
 
 
 def machine_code(text: str, target: str) -> bytes:
-    """Return an ELF object with the machine code of a module."""
+    """Return an object with the machine code of a module: ELF, or WebAssembly."""
     return create_target_machine(target).emit_object(parse_module(text, target))
 
 
@@ -81,6 +85,49 @@ def _constant_text(kind: str, number: str) -> str:
     count = int(kind[1:].split()[0]) if kind.startswith("<") else 0
     return "<" + ", ".join([f"double {number}"] * count) + ">" if count else number
 
+
+def _with_selects(text: str) -> str:
+    """Replace masked loads and stores in the text by loads, selections and stores of all numbers.
+
+    A row is stored with the numbers behind it as they were, so that these must be in the same
+    block of memory.
+    """
+    text, count = re.subn(r"^declare .*@llvm\.masked\.(load|store)\..*\n", "", text, flags=re.M)
+    if not count:
+        return text
+    pointer = r"(ptr|<8 x double>\*) (?:[a-z]\w* |align 8 )*(%[^\s,]+), (?:i32 8, )?"
+    vector = r"(<[^>]*>|[^\s,)]+)"
+    text = re.sub(
+        rf"@llvm\.masked\.load\.\w+\.\w+\({pointer}"
+        rf"<8 x i1> {vector}, <8 x double> zeroinitializer\)",
+        r"@dyn_ros_masked_load(\1 \2, <8 x i1> \3)",
+        text,
+    )
+    text = re.sub(
+        rf"@llvm\.masked\.store\.\w+\.\w+\(<8 x double> {vector}, {pointer}<8 x i1> {vector}\)",
+        r"@dyn_ros_masked_store(<8 x double> \1, \2 \3, <8 x i1> \4)",
+        text,
+    )
+    if other := re.search(r".*@llvm\.masked.*", text):
+        raise ValueError(f"unknown form of a masked access: {other.group()}")
+    has_typed_pointers = "double*" in text  # in LLVM 14
+    pointer = "ROW*" if has_typed_pointers else "ptr"
+    return text + _SELECT_TEMPLATE.replace("POINTER", pointer).replace("ROW", "<8 x double>")
+
+
+_SELECT_TEMPLATE = """
+define internal ROW @dyn_ros_masked_load(POINTER %row, <8 x i1> %mask) alwaysinline {
+  %all = load ROW, POINTER %row, align 8
+  %chosen = select <8 x i1> %mask, ROW %all, ROW zeroinitializer
+  ret ROW %chosen
+}
+define internal void @dyn_ros_masked_store(ROW %x, POINTER %row, <8 x i1> %mask) alwaysinline {
+  %old = load ROW, POINTER %row, align 8
+  %new = select <8 x i1> %mask, ROW %x, ROW %old
+  store ROW %new, POINTER %row, align 8
+  ret void
+}
+"""
 
 _FMA_TEMPLATE = """
 define internal NUMBER @dyn_ros_fma_SUFFIX(NUMBER %a, NUMBER %b, NUMBER %c) alwaysinline {

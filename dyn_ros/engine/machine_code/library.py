@@ -157,12 +157,12 @@ def digest_of_sources() -> str:
     return sha.hexdigest()
 
 
-def code_address(name: str, symbol: str, digest: Callable[[], str | None]) -> int:
+def code_address(name: str, symbol: str, digest_for: Callable[[str], str | None]) -> int:
     """Return the address of an entry's code; 0 if the library has none, or another version."""
     library = _installed_library()
     if library is None or name not in library.manifest["entries"]:
         return 0
-    if not library.is_current and library.manifest["entries"][name] != digest():
+    if not library.is_current and library.manifest["entries"][name] != digest_for(library.target):
         return 0
     return library.code.address(symbol)
 

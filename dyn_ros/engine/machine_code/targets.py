@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Processors that machine code is generated for, and the processor of this machine.
+"""Processors that machine code is generated for, WebAssembly, and the processor of this machine.
 
 ``DYN_ROS_TARGET`` names another target than the best one for this processor, for example to compile
 for another processor.
@@ -19,7 +19,11 @@ class Target(NamedTuple):
     ``lanes`` is the number of states that batches compute side by side. Eight floats take four
     registers of 128 bits, so that kernels run out of them. With four floats, batches take 0.88 of
     the time on x86-64-v2 (geometric mean of all functions). Code for aarch64 was not timed: it has
-    0.93 of the instructions and 0.46 of the stack accesses for each state.
+    0.93 of the instructions and 0.46 of the stack accesses for each state. WebAssembly is exported
+    for single states only.
+
+    With ``masked_as_select``, a masked load or store of a row accesses all of its registers, and
+    selects among the numbers; LLVM would expand each into a branch for each number.
     """
 
     triple: str
@@ -27,9 +31,12 @@ class Target(NamedTuple):
     features: str = ""
     lanes: int = 8
     has_fma: bool = True
+    reloc: str = "pic"
+    masked_as_select: bool = False
 
 
 _X86, _ARM = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
+_WASM_FEATURES = "+bulk-memory,+mutable-globals,+nontrapping-fptoint,+sign-ext"
 # The targets of an architecture, from the least to the best one.
 TARGETS = {
     "x86-64-v2": Target(_X86, "x86-64-v2", lanes=4, has_fma=False),
@@ -37,6 +44,24 @@ TARGETS = {
     "x86-64-v4": Target(_X86, "x86-64-v4", "-prefer-256-bit"),
     "aarch64": Target(_ARM, "generic", "+reserve-x18", lanes=4),  # macOS uses x18
 }
+_WASM = Target(
+    "wasm32-unknown-unknown",
+    "mvp",
+    _WASM_FEATURES,
+    has_fma=False,
+    reloc="static",
+    masked_as_select=True,
+)
+# Only `dyn_ros export` uses these. SIMD is in Chrome 91, Firefox 89, Safari 16.4 and later.
+WEB_TARGETS = {
+    "wasm32": _WASM._replace(features=f"{_WASM_FEATURES},+simd128"),
+    "wasm32-without-simd": _WASM,
+}
+
+
+def find_target(name: str) -> Target:
+    """Return the target of a name."""
+    return (TARGETS | WEB_TARGETS)[name]
 
 
 @functools.cache

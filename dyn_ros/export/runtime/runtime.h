@@ -8,7 +8,8 @@
 #include "dyn_ros.h"
 #include "layout.h"
 
-typedef int64_t (*kernel_function)(const int64_t *ints, int64_t *call_ints, const double *floats, double *work);
+/* Kernels take addresses as integers of 64 bits on every processor: ints, call_ints, floats and work. */
+typedef int64_t (*kernel_function)(int64_t, int64_t, int64_t, int64_t);
 
 /* The axes of shapes; LENGTH + n is an axis of n entries. */
 enum { NOTHING, NQ_AXIS, NV_AXIS, NJOINTS_AXIS, ROWS_AXIS, NCOLUMNS_AXIS, NFRAMES_AXIS, CONSTRAINTS_AXIS, PADDED_AXIS,

@@ -146,7 +146,8 @@ int dyn_ros_private_call(const function *f, const dyn_ros_model *model, void *wo
   }
   for (int n = 0; n < noptions; n++) h->call_ints[options[n][0]] = options[n][1];
   h->call_ints[NCONSTRAINTS] = constraints;
-  int64_t status = program_for(f, model)->kernel(model->ints, h->call_ints, model->floats, floats);
+  int64_t status = program_for(f, model)->kernel((intptr_t)model->ints, (intptr_t)h->call_ints,
+                                                 (intptr_t)model->floats, (intptr_t)floats);
   for (int n = 0; n < f->nresults; n++) {
     const field *a = &f->results[n];
     if (!results[n]) continue;

@@ -77,7 +77,7 @@ def test_its_manifest_describes_what_it_contains(folder):
     manifest = json.loads((folder / best_target() / library.MANIFEST).read_text())
     assert manifest["sources"] == library.digest_of_sources()
     assert manifest["entries"] == {
-        "generalized_gravity-one": ENTRIES["generalized_gravity-one"].digest
+        "generalized_gravity-one": ENTRIES["generalized_gravity-one"].digest_for(best_target())
     }
 
 
