@@ -18,6 +18,19 @@ export const WORLD: 0
 export const LOCAL: 1
 export const LOCAL_WORLD_ALIGNED: 2
 
+type Axis = number | 'nq' | 'nv' | 'njoints' | 'nframes' | 'ncolumns' | 'constraints' | 'rows'
+  | 'parameters' | 'moments' | 'placements'
+
+/** Arguments and results of each function of this module. Axes: rows is njoints, parameters 10 njoints, moments
+ *  4 njoints, placements 6 njoints, and constraints the rows of contacts or constraints. */
+export const FUNCTIONS: Record<string, {
+  inputs: {
+    name: string, kind: 'array' | 'number' | 'integer' | 'contacts' | 'constraints',
+    shape?: Axis[], optional?: 1, fallback?: 0
+  }[],
+  results: {name: string, shape: Axis[]}[]
+}>
+
 export class DynRosError extends Error {
   /** What the function of the C library returns. */
   readonly code: number

@@ -11,7 +11,8 @@ export const WORLD = 0
 export const LOCAL = 1
 export const LOCAL_WORLD_ALIGNED = 2
 
-const FUNCTIONS = @FUNCTIONS@
+/** Names and shapes of the arguments and results of each function. */
+export const FUNCTIONS = @FUNCTIONS@
 const MEMBERS = @MEMBERS@
 const ERRORS = @ERRORS@
 const MAX_CONSTRAINTS = @MAX_CONSTRAINTS@

@@ -1,0 +1,51 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The WebAssembly module of all functions, and programs that call it."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from export.tools import require_tools
+from viewer.chromium import CHROMIUM, SWITCHES
+
+PROGRAMS = Path(__file__).parent
+
+
+@pytest.fixture(scope="session")
+def module(tmp_path_factory):
+    """Return the folder of the module of all functions, and of the programs that call it."""
+    return export_module(tmp_path_factory.mktemp("module"), "wasm32")
+
+
+def export_module(folder, target, functions=None):
+    """Export functions, by default all, to a folder beside the programs; return the folder."""
+    pytest.importorskip("numba", reason="nothing can be compiled")
+    from dyn_ros.export.web.module import export_web_module, find_tools
+
+    try:
+        find_tools()
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
+    export_web_module(folder, functions, target)
+    for program in PROGRAMS.glob("*.mjs"):
+        shutil.copy(program, folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def node():
+    require_tools("node")
+    return "node"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium, if it is installed."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: run `make test`")
+    if CHROMIUM is None:
+        pytest.skip("no Chromium: apt install chromium")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=SWITCHES)
+        yield browser
+        browser.close()
