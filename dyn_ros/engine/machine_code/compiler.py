@@ -8,6 +8,7 @@ digest of an entry describes everything that its function can reach (``reach.py`
 only as long as compilation would result in the same.
 """
 
+import contextlib
 import ctypes
 import functools
 import hashlib
@@ -130,7 +131,8 @@ class Entry:
             return zlib.decompress(cached).decode()
         text = self._lower()
         if name:
-            self._store(name, zlib.compress(text.encode(), 1))
+            with contextlib.suppress(OSError):  # storing the machine code reports it
+                cache.write_entry(name, zlib.compress(text.encode(), 1))
         return text
 
     def _lower(self) -> str:
