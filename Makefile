@@ -56,6 +56,7 @@ make oldest  run the engine's tests with the oldest Numba and NumPy allowed, on 
 make library  build the library of machine code, and run tests with it, without Numba: ARGS, or the engine's
 make bench   run the benchmarks and write their pages; run nothing else meanwhile
 make lint    check style and types of the sources, and package.xml
+make page    build a web page that shows the dynamics of robots, build/page/index.html
 make docs    build the documentation as a site, build/docs/index.html, and check its links
 make setup   only set up what the demo needs
 make pictures  draw the pictures of the documentation again, with Chromium
@@ -68,7 +69,7 @@ ARGS="..."          additional arguments, for example: make demo ARGS="--duratio
                                                        make view ARGS="my_robot.urdf"
 endef
 
-.PHONY: help view setup demo test test-quick oldest library bench lint docs docs-links pictures clean
+.PHONY: help view setup demo test test-quick oldest library bench lint page docs docs-links pictures clean
 help:
 	@$(info $(HELP)):
 
@@ -143,7 +144,14 @@ lint:
 	$(VENV)/bin/mypy
 	$(VENV)/bin/python tools/check_xml.py
 
-# Without ROS, in a venv of its own. Works without a network once that exists.
+# In the venv of the demo, if there is one; otherwise in a venv without ROS.
+page: VENV := $(if $(wildcard $(VENV)/.shared $(VENV)/.more-wheels),$(VENV),.venv-view)
+page:
+	$(call set_up,$(if $(filter .venv-view,$(VENV)),view-wheels,shared more-wheels))
+	$(VENV)/bin/dyn_ros export --out build/page --page $(ARGS)
+
+# Without ROS, in a venv of its own. Works without a network once that exists. The site contains the
+# page that `make page` has built.
 SPHINX = PYTHONPATH="$(CURDIR)" .venv-docs/bin/python -m sphinx --quiet --fail-on-warning --keep-going \
   --jobs auto --doctree-dir build/doctrees
 docs:

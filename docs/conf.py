@@ -10,7 +10,9 @@ text.
 import json
 import posixpath
 import re
+import shutil
 from pathlib import Path
+from typing import Any
 
 import dyn_ros
 
@@ -22,6 +24,8 @@ PROJECT_PAGES = {  # files that are not pages of docs, and the pages that show t
     "QUALITY_DECLARATION.md": "project/quality_declaration.md",
     "docs/notebook.ipynb": "project/notebook.md",
 }
+LIVE = re.compile(r"^<!-- live: (\S+) \| (.+) -->$|^\.\. live: (\S+) \| (.+)$", re.MULTILINE)
+PAGE = ROOT / "build" / "page"  # which `make page` writes
 LINK = re.compile(r"(!?)\[([^\]\n]*(?:\n[^\]\n]+)?)\]\((?!\w+:)([^)#\s]*)(#[^)\s]*)?\)")
 
 project = "dyn_ros"
@@ -76,6 +80,24 @@ def notebook_page(text: str) -> str:
     return "\n\n".join([title, download, *others])
 
 
+def live_robot(comment: re.Match) -> str:
+    """Return a frame with a robot of the page in place of a comment, if the page was built."""
+    address, title, address_rst, title_rst = comment.groups()
+    if not (PAGE / "index.html").exists():
+        return ""
+    frame = (
+        f'<iframe class="live" src="page/index.html#{address or address_rst}" '
+        f'title="{title or title_rst}" loading="lazy"></iframe>'
+    )
+    return f"{frame}\n" if address else f".. raw:: html\n\n   {frame}\n"
+
+
+def copy_page(app: Any, error: Exception | None) -> None:
+    """Copy the page to the site."""
+    if error is None and app.builder.name == "html" and PAGE.exists():
+        shutil.copytree(PAGE, Path(app.outdir) / "page", dirs_exist_ok=True)
+
+
 def read(app: object, document: str, source: list[str]) -> None:
     """Replace a page that shows a file outside of docs or a notebook, and adapt links."""
     pages = {Path(page).with_suffix("").as_posix(): path for path, page in PROJECT_PAGES.items()}
@@ -86,6 +108,7 @@ def read(app: object, document: str, source: list[str]) -> None:
     if path.endswith((".md", ".ipynb")):
         folder = posixpath.dirname(path)
         source[0] = LINK.sub(lambda link: on_the_site(link, folder), source[0])
+    source[0] = LIVE.sub(live_robot, source[0])
 
 
 def list_attributes(
@@ -110,8 +133,9 @@ def list_attributes(
     lines[start:n] = entries
 
 
-def setup(app: object) -> dict[str, bool]:
+def setup(app: Any) -> dict[str, bool]:
     """Connect to Sphinx."""
     app.connect("source-read", read)
+    app.connect("build-finished", copy_page)
     app.connect("autodoc-process-docstring", list_attributes, priority=400)  # before Napoleon
     return {"parallel_read_safe": True, "parallel_write_safe": True}

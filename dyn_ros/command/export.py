@@ -15,7 +15,7 @@ from .arguments import Commands, UsageError, read_robot, report_errors
 
 def add_export(commands: Commands) -> None:
     """Add the command ``export``."""
-    text = "Write a library for C and C++ or for JavaScript, or the file of a robot that it reads."
+    text = "Write a library for C and C++ or JavaScript, a robot's file for it, or a web page."
     command = arguments.add_command(commands, "export", _run_export, text)
     command.add_argument(
         "-o",
@@ -54,6 +54,14 @@ def add_export(commands: Commands) -> None:
         type=Path,
         metavar="FILE",
         help="write functions for this robot alone, which are faster",
+    )
+    command.add_argument(
+        "--page",
+        nargs="*",
+        type=Path,
+        metavar="FILE",
+        help="write a web page that shows the dynamics of robots (default: four simple robots), "
+        "with their meshes",
     )
     command.add_argument(
         "--name",
@@ -104,7 +112,9 @@ def _run_export(options: argparse.Namespace) -> None:
                 "--functions: options such as :frame=tool require --robot; functions "
                 "for all robots take them as arguments"
             )
-    if options.file is not None:
+    if options.page is not None:
+        _write_page(options)
+    elif options.file is not None:
         _write_model(options)
     elif options.out is None:
         raise UsageError("specify --out FOLDER for the library, or --model FILE for a robot")
@@ -152,6 +162,20 @@ def _read_model(options: argparse.Namespace) -> Model:
     )
     arguments.set_gravity(options, model)
     return model
+
+
+def _write_page(options: argparse.Namespace) -> None:
+    """Write a web page with robots."""
+    if options.file is not None or options.robot is not None:
+        raise UsageError("--page, --model and --robot exclude each other")
+    _reject_options(options, _LIBRARY_OPTIONS, "--out FOLDER without --page")
+    if options.out is None:
+        raise UsageError("specify --out FOLDER for the page")
+    with _show_progress(options.out) as progress:
+        from ..export.web.page import export_page
+
+        export_page(options.out, options.page or None, progress)
+    print(f"wrote {options.out}: open {options.out / 'index.html'} in a browser")
 
 
 def _write_web_module(options: argparse.Namespace) -> None:
