@@ -54,6 +54,7 @@ ORDER = (
     "nodes",
     "export/specialize",
     "export",
+    "export/web",
     "demo",
     "command",
     ".",

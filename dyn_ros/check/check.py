@@ -45,7 +45,7 @@ MAX_VELOCITY, MIN_PLACEHOLDER_VELOCITY = 100.0, 1000.0
 Joints of legged robots and hands reach 60 rad/s. Continuous joints may be propellers or wheels.
 """
 
-_KINDS_FOR_NEGLIGIBLE_LINKS = ("mesh-unit", "not-physical", "no-mass")  # other programs may fail
+KINDS_FOR_NEGLIGIBLE_LINKS = ("mesh-unit", "not-physical", "no-mass")  # other programs may fail
 _SHAPE_TAGS = ("visual", "collision")
 _MISPLACEMENT_KINDS = ("com-outside", "mass-spread")
 
@@ -231,7 +231,7 @@ def _findings_of_links(
         finding
         for name, link_extents in extents.links.items()
         for finding in link_findings(name, links.get(name), link_extents, size)
-        if name not in negligible or finding.kind in _KINDS_FOR_NEGLIGIBLE_LINKS
+        if name not in negligible or finding.kind in KINDS_FOR_NEGLIGIBLE_LINKS
     ]
 
 

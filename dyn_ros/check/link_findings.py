@@ -37,7 +37,7 @@ _ENTRIES = (
     ("iyz", 1, 2),
     ("izz", 2, 2),
 )
-_UNUSABLE_KINDS = ("point-mass", "not-physical")  # no radius of gyration can be computed
+UNUSABLE_KINDS = ("point-mass", "not-physical")  # no radius of gyration can be computed
 
 _MATERIALS = (
     (22.6e3, "denser than any material"),
@@ -118,7 +118,7 @@ def link_findings(
         return
     faults = list(_inertia_faults(where, inertia, extents.own or extents.allowed))
     yield from faults
-    if not any(finding.kind in _UNUSABLE_KINDS for finding in faults):
+    if not any(finding.kind in UNUSABLE_KINDS for finding in faults):
         yield from _inertia_findings(where, inertia, extents)
     if extents.allowed is not None:
         yield from _com_findings(where, inertia, extents.allowed, extents.is_coarse)

@@ -22,8 +22,9 @@ from ..engine.model.model import Model
 from ..files.writing import write_whole_file
 
 MAGIC = int.from_bytes(b"dyn_ros\x01", "little")
+CHECKSUM_START, CHECKSUM_FACTOR = 0xCBF29CE484222325, 0x100000001B3
 MAX_PAYLOADS = 8
-_ALIGNMENT = 64  # bytes
+ALIGNMENT = 64  # bytes
 HEADER = ("MAGIC", "LAYOUT", "SIZE", "CHECKSUM", "NQ", "NV", "NJOINTS", "NFRAMES")
 """First integers of the header. The checksum covers all bytes, with zero in its own place."""
 SECTIONS = (
@@ -79,9 +80,9 @@ def format_digest() -> int:
 
 def checksum(words: NDArray[np.int64]) -> int:
     """Return the 64-bit FNV-1a hash of 8-byte words."""
-    value = 0xCBF29CE484222325
+    value = CHECKSUM_START
     for word in words.view(np.uint64).tolist():
-        value = ((value ^ word) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
+        value = ((value ^ word) * CHECKSUM_FACTOR) & 0xFFFFFFFFFFFFFFFF
     return value
 
 
@@ -133,7 +134,7 @@ def model_bytes(model: Model) -> bytes:
 
 def _aligned_count(words: int) -> int:
     """Return a number of 8-byte words, rounded up to the alignment of sections."""
-    unit = _ALIGNMENT // 8
+    unit = ALIGNMENT // 8
     return -(-words // unit) * unit
 
 

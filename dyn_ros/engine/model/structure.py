@@ -20,7 +20,7 @@ from .inertia import Payload, link_parameters
 from .urdf import Joint, Tree
 
 # kind -> suffixes of the names of its numbers in q and v
-_COORDINATE_SUFFIXES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+COORDINATE_SUFFIXES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "revolute": (("",), ("",)),
     "continuous": (("",), ("",)),
     "prismatic": (("",), ("",)),
@@ -31,7 +31,7 @@ _COORDINATE_SUFFIXES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "spherical": (("/qx", "/qy", "/qz", "/qw"), ("/angular_x", "/angular_y", "/angular_z")),
 }
-_KINDS = {
+JOINT_KINDS = {
     "revolute": packing.REVOLUTE,
     "continuous": packing.REVOLUTE,
     "prismatic": packing.PRISMATIC,
@@ -40,7 +40,7 @@ _KINDS = {
     "spherical": packing.SPHERICAL,
 }
 # kind -> index of the unit quaternion in the position of the joint
-_QUATERNION_STARTS = {"floating": 3, "spherical": 0}
+QUATERNION_STARTS = {"floating": 3, "spherical": 0}
 
 
 def _joint_constants(joint: Joint) -> Array:
@@ -48,7 +48,7 @@ def _joint_constants(joint: Joint) -> Array:
     row = np.zeros(packing.FLOATS_ROW)
     R, u = joint.placement[:3, :3], joint.axis
     axis_part = R
-    if _KINDS[joint.kind] == packing.REVOLUTE:
+    if JOINT_KINDS[joint.kind] == packing.REVOLUTE:
         axis_part = R @ np.outer(u, u)
         row[packing.PLACE_SIN : packing.PLACE_SIN + 9] = (
             R @ np.reshape(al.skew(u), (3, 3))
@@ -120,7 +120,7 @@ class Structure:
         velocity: list[float] = []
         effort: list[float] = []
         for joint in joints:
-            positions, velocities = ((), ()) if joint.mimic else _COORDINATE_SUFFIXES[joint.kind]
+            positions, velocities = ((), ()) if joint.mimic else COORDINATE_SUFFIXES[joint.kind]
             idx_q.append(len(position_names))
             idx_v.append(len(velocity_names))
             nqs.append(len(positions))
@@ -147,7 +147,7 @@ class Structure:
         """Return damping and friction of each coordinate; mimic joints add to their master's."""
         damping, friction = np.zeros((2, self.nv))
         for i, joint in enumerate(joints):
-            if len(_COORDINATE_SUFFIXES[joint.kind][1]) == 1:
+            if len(COORDINATE_SUFFIXES[joint.kind][1]) == 1:
                 ratio = joint.mimic.multiplier if joint.mimic else 1.0
                 damping[self.idx_v[i]] += ratio * ratio * joint.damping
                 friction[self.idx_v[i]] += abs(ratio) * joint.friction
@@ -160,10 +160,10 @@ class Structure:
         last_children = {parent: i for i, parent in enumerate(self.parents)}
         self._ncolumns = 0
         for i, joint in enumerate(joints):
-            columns = len(_COORDINATE_SUFFIXES[joint.kind][1])
+            columns = len(COORDINATE_SUFFIXES[joint.kind][1])
             table[i + 1] = (
                 joint.parent + 1,
-                _KINDS[joint.kind],
+                JOINT_KINDS[joint.kind],
                 self.idx_q[i],
                 self.idx_v[i],
                 columns,
@@ -177,9 +177,9 @@ class Structure:
         self._velocity_tree = self._velocity_tree_rows(joints)
         self.row_parents = tuple(self._velocity_tree[0].tolist())
         self._unit_quaternions = [
-            self.idx_q[i] + _QUATERNION_STARTS[joint.kind]
+            self.idx_q[i] + QUATERNION_STARTS[joint.kind]
             for i, joint in enumerate(joints)
-            if joint.kind in _QUATERNION_STARTS
+            if joint.kind in QUATERNION_STARTS
         ]
         numbered = list(enumerate(self.tree.frames))[::-1]  # the first frame of a name prevails
         self._frame_indices: dict[str | int, int] = {frame.name: i for i, frame in numbered}

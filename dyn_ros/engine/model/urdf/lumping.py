@@ -19,9 +19,9 @@ from .values import placement_of
 if TYPE_CHECKING:
     from urdf_parser_py import urdf
 
-_ROUNDING_ERROR = 1e-15  # relative to the largest number of a vector or matrix
-_MOMENT_TOLERANCE = 1e-6  # relative to the largest moment; moments of descriptions are rounded
-_ABSOLUTE_TOLERANCE = 1e-15  # kg m2
+ROUNDING_ERROR = 1e-15  # relative to the largest number of a vector or matrix
+MOMENT_TOLERANCE = 1e-6  # relative to the largest moment; moments of descriptions are rounded
+ABSOLUTE_TOLERANCE = 1e-15  # kg m2
 
 
 def lump_inertias(
@@ -63,7 +63,7 @@ def link_inertia(link: urdf.Link, warnings: list[str]) -> Inertia:
 def rotational_fault(rotational: Array) -> str:
     """Return the reason why a rotational inertia is not physical, or an empty string."""
     smallest, middle, largest = np.linalg.eigvalsh(rotational)
-    tolerance = _MOMENT_TOLERANCE * max(abs(smallest), abs(largest)) + _ABSOLUTE_TOLERANCE
+    tolerance = MOMENT_TOLERANCE * max(abs(smallest), abs(largest)) + ABSOLUTE_TOLERANCE
     if smallest < -tolerance:
         return (
             f"is not positive semidefinite: its smallest principal moment is {smallest:.3g} kg m^2"
@@ -120,7 +120,7 @@ def _joints_with_inertia(joints: Sequence[Joint]) -> set[int]:
 def _is_massless_at_end(joint: Joint) -> bool:
     """Return True if a joint at the end of a branch moves no inertia in some direction."""
     inertia = joint.inertia
-    rounding = _ROUNDING_ERROR * np.abs(inertia.rotational).max()
+    rounding = ROUNDING_ERROR * np.abs(inertia.rotational).max()
     if joint.kind == "prismatic":
         return inertia.mass == 0.0
     if joint.kind == "planar":
@@ -140,7 +140,7 @@ def _has_massless_axis(inertia: Inertia) -> bool:
     distance = np.linalg.norm(inertia.com)
     if inertia.mass == 0.0 or distance == 0.0:
         moments = np.linalg.eigvalsh(inertia.rotational)
-        return moments[0] <= _ROUNDING_ERROR * abs(moments[-1])
+        return moments[0] <= ROUNDING_ERROR * abs(moments[-1])
     return _moment_about_axis(inertia, inertia.com / distance) <= 0.0
 
 
@@ -151,10 +151,10 @@ def _moment_about_axis(inertia: Inertia, axis: Array) -> float:
     mass dominates.
     """
     central_moment = float(axis @ inertia.rotational @ axis)
-    if abs(central_moment) <= _ROUNDING_ERROR * np.abs(inertia.rotational).max():
+    if abs(central_moment) <= ROUNDING_ERROR * np.abs(inertia.rotational).max():
         central_moment = 0.0
     arm, distance = np.linalg.norm(np.cross(axis, inertia.com)), np.linalg.norm(inertia.com)
-    if arm <= _ROUNDING_ERROR * distance:
+    if arm <= ROUNDING_ERROR * distance:
         return central_moment
     return float(central_moment + inertia.mass * arm * arm)
 

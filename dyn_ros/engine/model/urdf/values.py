@@ -32,44 +32,44 @@ from .tree import MAX_MIMIC_RATIO, MAX_URDF_NUMBER, SUPPORTED
 KNOWN_VERSIONS = ("1.0", "1.1", "1.2")
 """Versions of URDF that urdfdom 6 reads; the first is the default."""
 
-_REQUIRED = object()
-_TEXT = 0
+REQUIRED = object()
+TEXT = 0
 
 
-class _Attribute(NamedTuple):
+class Attribute(NamedTuple):
     """Type and default of an attribute."""
 
-    content: Any  # _TEXT, the words of which it is one, or the count of its numbers
-    default: Any = _REQUIRED
+    content: Any  # TEXT, the words of which it is one, or the count of its numbers
+    default: Any = REQUIRED
     assumed: str = ""  # default in a warning, if the specification has none
 
 
-_NUMBER, _ZERO = _Attribute(1), _Attribute(1, 0.0)
-_VECTOR, _NAME = _Attribute(3, (0.0, 0.0, 0.0)), _Attribute(_TEXT)
-_UNLIMITED = _Attribute(1, None, assumed="inf")
+_NUMBER, _ZERO = Attribute(1), Attribute(1, 0.0)
+_VECTOR, _NAME = Attribute(3, (0.0, 0.0, 0.0)), Attribute(TEXT)
+_UNLIMITED = Attribute(1, None, assumed="inf")
 
-_ATTRIBUTES: dict[str, dict[str, _Attribute]] = {
-    "robot": {"name": _Attribute(_TEXT, "robot", assumed="robot")},
+ATTRIBUTES: dict[str, dict[str, Attribute]] = {
+    "robot": {"name": Attribute(TEXT, "robot", assumed="robot")},
     "link": {"name": _NAME},
-    "joint": {"name": _NAME, "type": _Attribute(SUPPORTED)},
+    "joint": {"name": _NAME, "type": Attribute(SUPPORTED)},
     "inertial": {},
     "origin": {"xyz": _VECTOR, "rpy": _VECTOR},
     "mass": {"value": _NUMBER},
     "inertia": dict.fromkeys(("ixx", "ixy", "ixz", "iyy", "iyz", "izz"), _NUMBER),
     "parent": {"link": _NAME},
     "child": {"link": _NAME},
-    "axis": {"xyz": _Attribute(3)},
+    "axis": {"xyz": Attribute(3)},
     "limit": {"lower": _ZERO, "upper": _ZERO, "effort": _UNLIMITED, "velocity": _UNLIMITED},
     "dynamics": {"damping": _ZERO, "friction": _ZERO},
-    "mimic": {"joint": _NAME, "multiplier": _Attribute(1, 1.0), "offset": _ZERO},
+    "mimic": {"joint": _NAME, "multiplier": Attribute(1, 1.0), "offset": _ZERO},
 }
-_SINGLE_VALUES = ("mass", "parent", "child", "axis")  # elements whose value replaces a record
+SINGLE_VALUES = ("mass", "parent", "child", "axis")  # elements whose value replaces a record
 
 # Limits of the numbers of an element, if they differ from MAX_URDF_NUMBER.
-_NUMBER_LIMITS = {"axis": math.inf, "limit": math.inf, "mimic": MAX_MIMIC_RATIO}
+NUMBER_LIMITS = {"axis": math.inf, "limit": math.inf, "mimic": MAX_MIMIC_RATIO}
 
 # Children that are read from each element: name -> True if it is required.
-_CHILDREN = {
+CHILDREN = {
     "robot": {"link": False, "joint": False},
     "link": {"inertial": False},
     "inertial": {"origin": False, "mass": True, "inertia": False},
@@ -109,7 +109,7 @@ def read_values(element: ElementTree.Element, warnings: list[str], inside: str =
     tag = local_name(element)
     label = f"<{tag}>{inside}"
     values = {}
-    for attribute in _ATTRIBUTES[tag]:
+    for attribute in ATTRIBUTES[tag]:
         values[attribute] = _attribute_value(element, tag, attribute, label, warnings)
         if attribute == "name":
             label = f'{tag} "{element.get("name")}"'
@@ -120,7 +120,7 @@ def read_values(element: ElementTree.Element, warnings: list[str], inside: str =
             values["rpy"] = read_angles(element)
         except ValueError as error:
             raise UrdfError(f"quat_xyzw of {label} {error}") from None
-    if tag in _SINGLE_VALUES:
+    if tag in SINGLE_VALUES:
         return values.popitem()[1]
     record = record_types()[tag]()
     for name, value in values.items():
@@ -142,14 +142,14 @@ def to_element(record: Any, tag: str = "robot", inside: str = "") -> ElementTree
     type is a UrdfError.
     """
     element = ElementTree.Element(tag)
-    expected = object if tag in _SINGLE_VALUES else record_types()[tag]
+    expected = object if tag in SINGLE_VALUES else record_types()[tag]
     if not isinstance(record, expected):
         raise UrdfError(
             f"<{tag}>{inside} is {short_repr(record)}; expected a "
             f"urdf_parser_py.urdf.{expected.__name__}"
         )
-    for attribute in _ATTRIBUTES[tag]:
-        value = record if tag in _SINGLE_VALUES else getattr(record, attribute, None)
+    for attribute in ATTRIBUTES[tag]:
+        value = record if tag in SINGLE_VALUES else getattr(record, attribute, None)
         if value is not None:
             element.set(attribute, _text_of_value(value))
     named = f"{tag} {record.name!r}" if hasattr(record, "name") else f"<{tag}>"
@@ -174,17 +174,17 @@ def _attribute_value(
     element: ElementTree.Element, tag: str, attribute: str, label: str, warnings: list[str]
 ) -> Any:
     """Return the value of an attribute, or its default."""
-    content, default, assumed = _ATTRIBUTES[tag][attribute]
+    content, default, assumed = ATTRIBUTES[tag][attribute]
     text = element.get(attribute)
     if tag == "robot" and not (text or "").strip():
         text = None  # an empty name, which other programs accept
     if text is not None:
-        if content == _TEXT and not text.strip():
+        if content == TEXT and not text.strip():
             raise IncompleteElement(f"{attribute} of {label} is empty; set a value", element)
         return _parsed_text(
-            text, content, f"{attribute} of {label}", _NUMBER_LIMITS.get(tag, MAX_URDF_NUMBER)
+            text, content, f"{attribute} of {label}", NUMBER_LIMITS.get(tag, MAX_URDF_NUMBER)
         )
-    if default is _REQUIRED:
+    if default is REQUIRED:
         raise IncompleteElement(f"{label} has no attribute {attribute}; add it", element)
     if assumed:
         warnings.append(f"{label} has no {attribute}: assumed to be {assumed}")
@@ -199,7 +199,7 @@ def _parsed_text(text: str, content: Any, label: str, largest: float) -> Any:
         if text not in SUPPORTED:
             raise UrdfError(f"{label} is {text!r:.80}; supported: {join_names(SUPPORTED)}")
         return text
-    if content == _TEXT:
+    if content == TEXT:
         return text
     try:
         numbers = parse_numbers(text, content, largest)
@@ -230,7 +230,7 @@ def _warn_of_version(robot: ElementTree.Element, label: str, warnings: list[str]
 def _expected_children(element: ElementTree.Element) -> dict[str, bool]:
     """Return the names of the children that are read, and True for those that are required."""
     kind = "fixed joint" if element.get("type") == "fixed" else local_name(element)
-    return _CHILDREN.get(kind, {})
+    return CHILDREN.get(kind, {})
 
 
 def _children_to_read(
