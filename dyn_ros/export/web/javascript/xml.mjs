@@ -15,6 +15,9 @@ const PSEUDO_VALUE = values => `(?:"(?:${values})"|'(?:${values})')`
 const NAME_TOKEN = new RegExp(NAME, 'y')
 const ATTRIBUTE = new RegExp(`${SPACE}+(${NAME})${SPACE}*=${SPACE}*(?:${VALUE})`, 'y')
 const START_TAG_END = new RegExp(`${SPACE}*(/?)>`, 'y')
+// As much of an attribute or of the end of a tag as there is.
+const PARTIAL_ATTRIBUTE = new RegExp(
+  `(?:${SPACE}+(?:${NAME}(?:${SPACE}*(?:=${SPACE}*(?:"[^"<]*|'[^'<]*)?)?)?)?)?/?`, 'y')
 const END_TAG_END = new RegExp(`${SPACE}*>`, 'y')
 const REFERENCE = new RegExp(`&(?:#([0-9]+)|#x([0-9a-fA-F]+)|(${NAME}));|&`, 'g')
 const DECLARATION = new RegExp(
@@ -25,6 +28,7 @@ const QUALIFIED_NAME = new RegExp(`^[^:]+(?::(?=[${LAYOUT.xml.NAME_START}])[^:]+
 const INVALID_CHARACTER = /[\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]|\p{Cs}/u
 const NOT_SPACE = /[^ \t\r\n]/g
 
+const INVALID_TOKEN = 'not well-formed (invalid token)'
 const ENTITIES = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" }
 const XML_NAMESPACE = 'http://www.w3.org/XML/1998/namespace'
 const XMLNS_NAMESPACE = 'http://www.w3.org/2000/xmlns/'
@@ -116,35 +120,51 @@ function declarePrefixes(text) {
 
 /** Parse XML with namespaces; return the root element. */
 function parseXml(text) {
-  const open = []
+  const open = [], prefixes = new Prefixes()
   let root = null
   const start = (name, attributes, position) => {
-    const parent = open.at(-1)
     const fail = message => scanner.fail(message, position)
-    const prefixes = bindPrefixes(attributes, parent?.prefixes ?? new Map(), fail)
-    const [namespace, localName] = resolveName(name, prefixes, prefixes.get('') ?? '', fail)
+    const bound = prefixes.bind(attributes, fail)
+    const [namespace, localName] = resolveName(name, prefixes, prefixes.get(''), fail)
     const ownAttributes = withoutPrefixes(attributes, prefixes, fail)
     const element = new XmlElement(localName, namespace, ownAttributes, scanner.lineAt(position))
-    parent?.element.children.push(element)
+    open.at(-1)?.element.children.push(element)
     root ??= element
-    open.push({ element, prefixes })
+    open.push({ element, bound })
   }
-  const scanner = new Scanner(text, start, () => open.pop())
+  const end = () => prefixes.unbind(open.pop().bound)
+  const scanner = new Scanner(text, start, end)
   scanner.scan()
   return root
 }
 
-/** Return the namespaces of prefixes, '' for elements without one, within an element. */
-function bindPrefixes(attributes, outer, fail) {
-  let prefixes = outer
-  for (const [name, namespace] of attributes) {
-    if (name !== 'xmlns' && !name.startsWith('xmlns:')) continue
-    const prefix = name.slice(6)
-    checkBinding(prefix, namespace, fail)
-    if (prefixes === outer) prefixes = new Map(outer)
-    prefixes.set(prefix, namespace)
+/** The namespaces of prefixes within the open elements; that of '' is the default. */
+class Prefixes {
+  #namespaces = new Map([['', ['']], ['xml', [XML_NAMESPACE]]])
+
+  /** Return the namespace of a prefix; undefined without one. */
+  get(prefix) {
+    return this.#namespaces.get(prefix)?.at(-1)
   }
-  return prefixes
+
+  /** Bind the prefixes that an element declares; return them. */
+  bind(attributes, fail) {
+    const bound = []
+    for (const [name, namespace] of attributes) {
+      if (name !== 'xmlns' && !name.startsWith('xmlns:')) continue
+      const prefix = name.slice(6)
+      checkBinding(prefix, namespace, fail)
+      if (!this.#namespaces.has(prefix)) this.#namespaces.set(prefix, [])
+      this.#namespaces.get(prefix).push(namespace)
+      bound.push(prefix)
+    }
+    return bound
+  }
+
+  /** End what `bind` has begun. */
+  unbind(bound) {
+    for (const prefix of bound) this.#namespaces.get(prefix).pop()
+  }
 }
 
 function checkBinding(prefix, namespace, fail) {
@@ -164,10 +184,9 @@ function checkBinding(prefix, namespace, fail) {
 /** Return the namespace and the local part of a name. */
 function resolveName(name, prefixes, defaultNamespace, fail) {
   if (!name.includes(':')) return [defaultNamespace, name]
-  if (!QUALIFIED_NAME.test(name)) fail('not well-formed (invalid token)')
+  if (!QUALIFIED_NAME.test(name)) fail(INVALID_TOKEN)
   const [prefix, localName] = name.split(':')
-  const namespace = prefix === 'xml' ? XML_NAMESPACE : prefixes.get(prefix)
-  return [namespace ?? fail('unbound prefix'), localName]
+  return [prefixes.get(prefix) ?? fail('unbound prefix'), localName]
 }
 
 /** Return the attributes without a prefix; check those with one. */
@@ -177,7 +196,7 @@ function withoutPrefixes(attributes, prefixes, fail) {
     if (!name.includes(':')) {
       result.set(name, value)
     } else if (name.startsWith('xmlns:')) {
-      if (!QUALIFIED_NAME.test(name)) fail('not well-formed (invalid token)')
+      if (!QUALIFIED_NAME.test(name)) fail(INVALID_TOKEN)
     } else {
       const expandedName = resolveName(name, prefixes, '', fail).join('}')
       if (others.has(expandedName)) fail('duplicate attribute')
@@ -198,25 +217,30 @@ class Scanner {
   #hasRoot = false
   #linePosition = 0
   #line = 1
+  #invalidPosition
 
   constructor(text, start, end) {
     this.#text = text
     this.#start = start
     this.#end = end
+    this.#invalidPosition = INVALID_CHARACTER.exec(text)?.index ?? Infinity
   }
 
   scan() {
-    const invalid = INVALID_CHARACTER.exec(this.#text)
-    if (invalid) this.fail('not well-formed (invalid token)', invalid.index)
     if (/^<\?xml(?=[ \t\r\n?])/.test(this.#text) && !this.#match(DECLARATION)) {
       this.fail('XML declaration not well-formed', 0)
     }
     while (this.#position < this.#text.length) this.#scanNext()
     if (!this.#hasRoot || this.#open.length) this.fail('no element found', this.#text.length)
+    if (this.#invalidPosition < Infinity) this.fail(INVALID_TOKEN, this.#text.length)
   }
 
-  /** Throw an error about a position in the text. */
+  /** Throw an error about a position in the text, or about an invalid character before it. */
   fail(message, position = this.#position) {
+    if (this.#invalidPosition < position) {
+      position = this.#invalidPosition
+      message = INVALID_TOKEN
+    }
     const before = this.#text.slice(0, position)
     const column = before.length - Math.max(before.lastIndexOf('\n'), before.lastIndexOf('\r')) - 1
     throw new XmlError(`${message}: line ${countLines(before) + 1}, column ${column}`)
@@ -255,30 +279,30 @@ class Scanner {
       if (other >= 0) this.fail(message, this.#position + other)
     }
     const end = characters.indexOf(']]>')
-    if (end >= 0) this.fail('not well-formed (invalid token)', this.#position + end)
-    this.#decode(characters)
+    if (end >= 0) this.fail(INVALID_TOKEN, this.#position + end)
+    this.#checkReferences(characters, this.#position)
     this.#position += characters.length
   }
 
-  /** Replace references to characters by these. */
-  #decode(characters) {
-    if (!characters.includes('&')) return characters
-    return characters.replace(REFERENCE, (reference, decimal, hexadecimal, name) => {
-      if (name !== undefined) {
-        return Object.hasOwn(ENTITIES, name) ? ENTITIES[name] : this.fail('undefined entity')
+  /** Check the references to characters in a part of the text, which begins at `start`. */
+  #checkReferences(characters, start) {
+    if (!characters.includes('&')) return
+    for (const { 0: reference, 1: decimal, 2: hexadecimal, 3: name, index }
+      of characters.matchAll(REFERENCE)) {
+      if (reference === '&') this.fail(INVALID_TOKEN, start + index + 1)
+      if (name !== undefined && !Object.hasOwn(ENTITIES, name)) {
+        this.fail('undefined entity', start + index)
       }
-      if (reference === '&') this.fail('not well-formed (invalid token)')
-      const code = decimal ? parseInt(decimal, 10) : parseInt(hexadecimal, 16)
-      const isValid = code <= 0x10ffff && !INVALID_CHARACTER.test(String.fromCodePoint(code))
-      return isValid ? String.fromCodePoint(code)
-        : this.fail('reference to invalid character number')
-    })
+      if (name === undefined && !isCharacter(codeOf(decimal, hexadecimal))) {
+        this.fail('reference to invalid character number', start + index)
+      }
+    }
   }
 
   #scanComment() {
     const end = this.#text.indexOf('--', this.#position + 4)
     if (end < 0) this.fail('unclosed token')
-    if (this.#text[end + 2] !== '>') this.fail('not well-formed (invalid token)', end + 2)
+    if (this.#text[end + 2] !== '>') this.fail(INVALID_TOKEN, end + 2)
     this.#position = end + 3
   }
 
@@ -297,7 +321,7 @@ class Scanner {
     const isEnd = this.#text.startsWith('?>', this.#position)
     const isValid = target && !target.includes(':') && target.toLowerCase() !== 'xml' &&
       (isEnd || /[ \t\r\n]/.test(this.#text[this.#position]))
-    if (!isValid) this.fail('not well-formed (invalid token)')
+    if (!isValid) this.fail(INVALID_TOKEN)
     this.#skipBehind('?>', 0)
   }
 
@@ -305,12 +329,12 @@ class Scanner {
     const start = this.#position
     this.#position += 1
     const name = this.#match(NAME_TOKEN)?.[0]
-    if (!name) this.fail('not well-formed (invalid token)')
+    if (!name) this.fail(INVALID_TOKEN)
     if (!this.#open.length && this.#hasRoot) this.fail('junk after document element', start)
     this.#hasRoot = true
     const attributes = this.#scanAttributes()
     const tagEnd = this.#match(START_TAG_END)
-    if (!tagEnd) this.fail('not well-formed (invalid token)')
+    if (!tagEnd) this.#failInTag(start)
     this.#start(name, attributes, start)
     if (tagEnd[1]) this.#end()
     else this.#open.push(name)
@@ -321,23 +345,52 @@ class Scanner {
     for (let match; (match = this.#match(ATTRIBUTE));) {
       const [, name, first, second] = match
       if (attributes.has(name)) this.fail('duplicate attribute')
-      const value = (first ?? second).replace(/\r\n|[\t\r\n]/g, ' ')
-      attributes.set(name, this.#decode(value))
+      const value = first ?? second
+      this.#checkReferences(value, this.#position - 1 - value.length)
+      attributes.set(name, normalizeValue(value))
     }
     return attributes
+  }
+
+  #failInTag(start) {
+    this.#match(PARTIAL_ATTRIBUTE)
+    if (this.#position === this.#text.length) this.fail('unclosed token', start)
+    this.fail(INVALID_TOKEN)
   }
 
   #scanEndTag() {
     const start = this.#position
     this.#position += 2
     const name = this.#match(NAME_TOKEN)?.[0]
-    if (!name || !this.#match(END_TAG_END)) this.fail('not well-formed (invalid token)')
-    if (!this.#open.length) this.fail('not well-formed (invalid token)', start)
+    if (!name || !this.#match(END_TAG_END)) this.fail(INVALID_TOKEN)
+    if (!this.#open.length) this.fail(INVALID_TOKEN, start)
     if (this.#open.pop() !== name) this.fail('mismatched tag', start + 2)
     this.#end()
   }
 }
 
+/** Return the value of an attribute, with spaces as white space and without references. */
+function normalizeValue(text) {
+  const value = /[\t\r\n]/.test(text) ? text.replace(/\r\n|[\t\r\n]/g, ' ') : text
+  if (!value.includes('&')) return value
+  return value.replace(REFERENCE, (_, decimal, hexadecimal, name) =>
+    name === undefined ? String.fromCodePoint(codeOf(decimal, hexadecimal)) : ENTITIES[name])
+}
+
+function codeOf(decimal, hexadecimal) {
+  return decimal === undefined ? parseInt(hexadecimal, 16) : parseInt(decimal, 10)
+}
+
+function isCharacter(code) {
+  return code <= 0x10ffff && !INVALID_CHARACTER.test(String.fromCodePoint(code))
+}
+
+/** Count the ends of lines: CR LF, CR or LF. */
 function countLines(text) {
-  return text.match(/\r\n?|\n/g)?.length ?? 0
+  let count = 0
+  for (let i = 0; i < text.length; i += 1) {
+    const code = text.charCodeAt(i)
+    if (code === 10 ? text.charCodeAt(i - 1) !== 13 : code === 13) count += 1
+  }
+  return count
 }
