@@ -164,7 +164,7 @@ export function placeOf(element, root, xml) {
   return [`line ${line} of the URDF${origin}`, ...neighborOf(element, root)].join(', ')
 }
 
-/** Return a text about the nearest sibling with a name, before or else after it, if there is one. */
+/** Return a text about the nearest sibling with a name, before or else after it, or nothing. */
 function neighborOf(element, root) {
   let siblings = []
   for (const parent of root.iterate()) {
