@@ -2,21 +2,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Placements, inertias and eigenvalues; the operations and their order are those of Python.
 //
-// A placement is { R, p }: nine numbers of a rotation, row by row, and a translation [m].
-// An inertia is { mass, com, S }: [kg], [m] and Ixx Ixy Iyy Ixz Iyz Izz about the center [kg m2].
+// A placement is {R, p}: nine numbers of a rotation, row by row, and a translation [m].
+// An inertia is {mass, com, S}: [kg], [m] and Ixx Ixy Iyy Ixz Iyz Izz about the center [kg m2].
 
 /** The placement of a frame at another one. */
-export const IDENTITY = { R: [1, 0, 0, 0, 1, 0, 0, 0, 1], p: [0, 0, 0] }
+export const IDENTITY = {R: [1, 0, 0, 0, 1, 0, 0, 0, 1], p: [0, 0, 0]}
 
 /** The inertia of no mass. */
-export const NO_INERTIA = { mass: 0, com: [0, 0, 0], S: [0, 0, 0, 0, 0, 0] }
+export const NO_INERTIA = {mass: 0, com: [0, 0, 0], S: [0, 0, 0, 0, 0, 0]}
 
 export const add = (a, b) => [a[0] + b[0], a[1] + b[1], a[2] + b[2]]
 export const subtract = (a, b) => [a[0] - b[0], a[1] - b[1], a[2] - b[2]]
 export const scale = (s, a) => [s * a[0], s * a[1], s * a[2]]
 export const dot = (a, b) => a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-export const norm = a => Math.sqrt(a.reduce((sum, x) => sum + x * x, 0))
-export const largestSize = numbers => Math.max(...numbers.map(Math.abs))
+export const norm = (a) => Math.sqrt(a.reduce((sum, x) => sum + x * x, 0))
+export const largestSize = (numbers) => Math.max(...numbers.map(Math.abs))
 
 export function cross(a, b) {
   return [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
@@ -25,18 +25,18 @@ export function cross(a, b) {
 /** Return the unit vector of a direction that is not zero, without underflow or overflow. */
 export function unitVector(direction) {
   const largest = largestSize(direction)
-  const scaled = direction.map(x => x / largest), length = norm(scaled)
-  return scaled.map(x => x / length)
+  const scaled = direction.map((x) => x / largest), length = norm(scaled)
+  return scaled.map((x) => x / length)
 }
 
 /** Return R a. */
 export function rotate(R, a) {
-  return [0, 3, 6].map(i => R[i] * a[0] + R[i + 1] * a[1] + R[i + 2] * a[2])
+  return [0, 3, 6].map((i) => R[i] * a[0] + R[i + 1] * a[1] + R[i + 2] * a[2])
 }
 
 /** Return A B, of 3 x 3 matrices. */
 export function product(A, B) {
-  return Array.from({ length: 9 }, (_, k) => {
+  return Array.from({length: 9}, (_, k) => {
     const i = k - k % 3, j = k % 3
     return A[i] * B[j] + A[i + 1] * B[3 + j] + A[i + 2] * B[6 + j]
   })
@@ -44,18 +44,18 @@ export function product(A, B) {
 
 /** Return A B without negative zeros, as by a library of linear algebra. */
 export function matrixProduct(A, B) {
-  return product(A, B).map(x => x + 0)
+  return product(A, B).map((x) => x + 0)
 }
 
 /** Return a b', the outer product. */
-export const outer = (a, b) => a.flatMap(x => b.map(y => x * y))
+export const outer = (a, b) => a.flatMap((x) => b.map((y) => x * y))
 
 /** Return the cross-product matrix [a]. */
 export const skew = ([x, y, z]) => [0, -z, y, z, 0, -x, -y, x, 0]
 
 /** Return the placement in the frame in which the frame of a placement is placed. */
 export function compose(X, Y) {
-  return { R: matrixProduct(X.R, Y.R), p: rotate(X.R, Y.p).map((x, i) => x + X.p[i]) }
+  return {R: matrixProduct(X.R, Y.R), p: rotate(X.R, Y.p).map((x, i) => x + X.p[i])}
 }
 
 /** Return the placement of a translation [m] and fixed-axis angles [rad]. */
@@ -92,12 +92,12 @@ function moveMoments(p, m, h, S) {
 }
 
 /** Return the inertia of a body, given in a frame at X, in the frame in which X is placed. */
-export function placeInertia(X, { mass, com, S }) {
-  return { mass, com: add(rotate(X.R, com), X.p), S: rotateSymmetric(X.R, S) }
+export function placeInertia(X, {mass, com, S}) {
+  return {mass, com: add(rotate(X.R, com), X.p), S: rotateSymmetric(X.R, S)}
 }
 
 /** Return m, m c, and Ixx Ixy Iyy Ixz Iyz Izz about the origin of the frame. */
-export function dynamicParameters({ mass, com, S }) {
+export function dynamicParameters({mass, com, S}) {
   const [h, moments] = moveMoments(com, mass, [0, 0, 0], S)
   return [mass, ...h, ...moments]
 }
@@ -107,12 +107,12 @@ export function addInertias(a, b) {
   const total = a.mass + b.mass
   const center = add(a.com, scale(total ? b.mass / total : 0, subtract(b.com, a.com)))
   const [[h, S], [k, T]] = [a, b].map(
-    body => moveMoments(subtract(body.com, center), body.mass, [0, 0, 0], body.S))
+    (body) => moveMoments(subtract(body.com, center), body.mass, [0, 0, 0], body.S))
   const moment = add(h, k), sum = S.map((x, i) => x + T[i])
-  if (total === 0) return { mass: 0, com: add([0, 0, 0], center), S: sum }
-  const offset = moment.map(x => x / total)
+  if (total === 0) return {mass: 0, com: add([0, 0, 0], center), S: sum}
+  const offset = moment.map((x) => x / total)
   const moments = moveMoments(scale(-1, offset), total, moment, sum)[1]
-  return { mass: total, com: add(offset, center), S: moments }
+  return {mass: total, com: add(offset, center), S: moments}
 }
 
 /** Return the nine numbers of a symmetric matrix from its six. */

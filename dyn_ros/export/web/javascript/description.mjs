@@ -3,14 +3,14 @@
 // Reading of a text or its bytes into XML elements, and the error for an unusable description;
 // see dyn_ros/engine/model/urdf/text.py.
 
-import { decodeText, encodingOf } from './encodings.mjs'
+import {decodeText, encodingOf} from './encodings.mjs'
 import {
   PYTHON_WHITE_SPACE, countCharacters, firstCharacters, quote, shortenWords,
 } from './formats.mjs'
-import { LAYOUT } from './layout.mjs'
-import { XmlElement, XmlError, parseLeniently } from './xml.mjs'
+import {LAYOUT} from './layout.mjs'
+import {XmlElement, XmlError, parseLeniently} from './xml.mjs'
 
-const { MAX_CHARACTERS, END_OF_MESSAGE, BANNER_END } = LAYOUT.description
+const {MAX_CHARACTERS, END_OF_MESSAGE, BANNER_END} = LAYOUT.description
 const SIZE_REMEDY =
   `at most ${MAX_CHARACTERS / 1e6} million are supported (store meshes in separate files)`
 
@@ -60,7 +60,7 @@ export function readDescription(bytes) {
 /** Decode a description; raise an error if its encoding is unknown or wrong. */
 function decodeDescription(bytes) {
   const encoding = encodingOf(bytes)
-  const { text, fault } = decodeText(bytes, encoding)
+  const {text, fault} = decodeText(bytes, encoding)
   if (fault) {
     throw new UrdfError(
       `the description cannot be decoded as ${encoding}: ${fault}; ` +
@@ -83,7 +83,7 @@ function checkedTexts(xml) {
   const decoded = typeof xml === 'string' ? xml : decodeDescription(xml)
   const text = decoded.replace(/^[\ufeff \t\r\n]+/, '')
   checkBeginning(text)
-  return { decoded, text }
+  return {decoded, text}
 }
 
 function countIfLong(text) {
@@ -156,7 +156,7 @@ function parseText(text) {
  * @returns {string}
  */
 export function placeOf(element, root, xml) {
-  const { decoded, text } = checkedTexts(xml)
+  const {decoded, text} = checkedTexts(xml)
   const banner = XACRO_BANNER.exec(firstCharacters(text, BANNER_END))
   const origin = banner ? ` that xacro wrote from ${banner[1]}` : ''
   const removed = decoded.slice(0, decoded.length - text.length)
@@ -171,7 +171,7 @@ function neighborOf(element, root) {
     if (parent.children.includes(element)) siblings = parent.children
   }
   const index = siblings.indexOf(element)
-  const isNamed = sibling => sibling.get('name')
+  const isNamed = (sibling) => sibling.get('name')
   const before = siblings.slice(0, Math.max(index, 0)).reverse().find(isNamed)
   const neighbor = before ?? siblings.slice(index + 1).find(isNamed)
   if (!neighbor) return []
@@ -186,5 +186,5 @@ function neighborOf(element, root) {
  */
 export function childrenOf(element, name) {
   return element.children.filter(
-    child => child.name === name && child.namespace === element.namespace)
+    (child) => child.name === name && child.namespace === element.namespace)
 }

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decoding of text according to its XML declaration, with Python's names and messages.
 
-import { LAYOUT } from './layout.mjs'
+import {LAYOUT} from './layout.mjs'
 
-const { ENCODINGS, PYTHON_ENCODINGS } = LAYOUT.description
+const {ENCODINGS, PYTHON_ENCODINGS} = LAYOUT.description
 const ENCODING =
   /^[ \t\n\r\f\v]*<\?xml[^>]*?encoding[ \t\n\r\f\v]*=[ \t\n\r\f\v]*["']([A-Za-z0-9._-]+)["']/
 
@@ -36,30 +36,30 @@ function hasByteOrderMark(bytes) {
 export function decodeText(bytes, encoding) {
   const name = encoding.toLowerCase()
   if (PYTHON_ENCODINGS.includes(name.replaceAll('_', '-'))) {
-    return { fault: 'not an encoding of XML' }
+    return {fault: 'not an encoding of XML'}
   }
   const alias = name.replace(/[^a-z0-9.]+/g, '_')
   const codec = Object.hasOwn(ENCODINGS, alias) ? ENCODINGS[alias] : null
-  const decode = codec ? DECODERS[codec] : content => decodeAsBrowser(content, encoding)
+  const decode = codec ? DECODERS[codec] : (content) => decodeAsBrowser(content, encoding)
   return decode(bytes)
 }
 
 const DECODERS = {
   ascii: decodeAscii,
-  latin_1: bytes => ({ text: Array.from(chunksOf(bytes), textOfCodes).join('') }),
+  latin_1: (bytes) => ({text: Array.from(chunksOf(bytes), textOfCodes).join('')}),
   utf_8: decodeUtf8,
   utf_8_sig: decodeUtf8WithMark,
   utf_16: decodeUtf16WithMark,
-  utf_16_le: bytes => decodeUtf16(bytes, 'le', 0),
-  utf_16_be: bytes => decodeUtf16(bytes, 'be', 0),
+  utf_16_le: (bytes) => decodeUtf16(bytes, 'le', 0),
+  utf_16_be: (bytes) => decodeUtf16(bytes, 'be', 0),
 }
 
 function decodeAsBrowser(bytes, encoding) {
   try {
-    return { text: new TextDecoder(encoding, { fatal: true, ignoreBOM: true }).decode(bytes) }
+    return {text: new TextDecoder(encoding, {fatal: true, ignoreBOM: true}).decode(bytes)}
   } catch (error) {
     const isUnknown = error instanceof RangeError
-    return { fault: isUnknown ? `unknown encoding: ${encoding}` : 'it has bytes of no character' }
+    return {fault: isUnknown ? `unknown encoding: ${encoding}` : 'it has bytes of no character'}
   }
 }
 
@@ -72,9 +72,9 @@ function textOfCodes(codes) {
 }
 
 function decodeAscii(bytes) {
-  const position = bytes.findIndex(byte => byte > 0x7f)
+  const position = bytes.findIndex((byte) => byte > 0x7f)
   if (position < 0) return DECODERS.latin_1(bytes)
-  return { fault: faultText('ascii', bytes, position, 1, 'ordinal not in range(128)') }
+  return {fault: faultText('ascii', bytes, position, 1, 'ordinal not in range(128)')}
 }
 
 /** Describe bytes that cannot be decoded as Python does. */
@@ -87,9 +87,9 @@ function faultText(codec, bytes, position, count, reason) {
 
 function decodeUtf8(bytes) {
   try {
-    return { text: new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes) }
+    return {text: new TextDecoder('utf-8', {fatal: true, ignoreBOM: true}).decode(bytes)}
   } catch {
-    return { fault: utf8Fault(bytes) }
+    return {fault: utf8Fault(bytes)}
   }
 }
 
@@ -116,6 +116,11 @@ function utf8Fault(bytes) {
   return ''
 }
 
+/** Ranges of the second byte of a character after first bytes for which it is limited. */
+const SECOND_BYTES = {
+  0xe0: [0xa0, 0xbf], 0xed: [0x80, 0x9f], 0xf0: [0x90, 0xbf], 0xf4: [0x80, 0x8f],
+}
+
 /** Return the number of bytes of a character from its first byte, 0 if that is none. */
 function sizeOfUtf8Sequence(byte) {
   if (byte < 0x80) return 1
@@ -126,8 +131,7 @@ function sizeOfUtf8Sequence(byte) {
 function isContinuation(bytes, start, index) {
   const byte = bytes[start + index]
   if (index > 1) return byte >= 0x80 && byte < 0xc0
-  const [low, high] = { 0xe0: [0xa0, 0xbf], 0xed: [0x80, 0x9f], 0xf0: [0x90, 0xbf],
-    0xf4: [0x80, 0x8f] }[bytes[start]] ?? [0x80, 0xbf]
+  const [low, high] = SECOND_BYTES[bytes[start]] ?? [0x80, 0xbf]
   return byte >= low && byte <= high
 }
 
@@ -139,17 +143,17 @@ function decodeUtf16WithMark(bytes) {
 /** Decode UTF-16 from a position on; `order` is "le" or "be". */
 function decodeUtf16(bytes, order, start) {
   try {
-    const decoder = new TextDecoder(`utf-16${order}`, { fatal: true, ignoreBOM: true })
-    return { text: decoder.decode(bytes.subarray(start)) }
+    const decoder = new TextDecoder(`utf-16${order}`, {fatal: true, ignoreBOM: true})
+    return {text: decoder.decode(bytes.subarray(start))}
   } catch {
-    return { fault: utf16Fault(bytes, order, start) }
+    return {fault: utf16Fault(bytes, order, start)}
   }
 }
 
 /** Return why bytes are not UTF-16. */
 function utf16Fault(bytes, order, start) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  const unitAt = position => view.getUint16(position, order === 'le')
+  const unitAt = (position) => view.getUint16(position, order === 'le')
   const codec = `utf-16-${order}`
   for (let position = start; position < bytes.length; position += 2) {
     const left = bytes.length - position

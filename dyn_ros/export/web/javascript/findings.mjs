@@ -8,10 +8,10 @@
 // compares an inertia with the shapes of its link: meshes in millimeters, swapped moments, the
 // spread and the center of mass in the hull, densities, and the inertia of a solid as advice.
 
-import { eigenvalues } from './algebra.mjs'
-import { formatGeneral } from './formats.mjs'
-import { LAYOUT } from './layout.mjs'
-import { rotationalFault } from './lumping.mjs'
+import {eigenvalues} from './algebra.mjs'
+import {formatGeneral} from './formats.mjs'
+import {LAYOUT} from './layout.mjs'
+import {rotationalFault} from './lumping.mjs'
 
 const {
   KINDS_FOR_NEGLIGIBLE_LINKS, MAX_GYRATION, MIN_GYRATION, MIN_PLACEHOLDER, MOMENT_TOLERANCE,
@@ -36,49 +36,49 @@ const INERTIA_ADVICE = 'set <inertia>, about the center of mass in kg m2'
  * @param {import('./urdf.mjs').Description} description
  * @returns {Finding[]}
  */
-export function inertiaFindings({ links, frames }) {
-  const withInertia = links.filter(link => link.inertial)
+export function inertiaFindings({links, frames}) {
+  const withInertia = links.filter((link) => link.inertial)
   const negligible = negligibleLinks(withInertia, frames)
-  return withInertia.flatMap(({ name, inertial }) => linkFindings(inertial)
-    .filter(({ kind }) => !negligible.has(name) || KINDS_FOR_NEGLIGIBLE_LINKS.includes(kind))
-    .map(finding => ({ link: name, where: `link "${name}"`, ...finding })))
+  return withInertia.flatMap(({name, inertial}) => linkFindings(inertial)
+    .filter(({kind}) => !negligible.has(name) || KINDS_FOR_NEGLIGIBLE_LINKS.includes(kind))
+    .map((finding) => ({link: name, where: `link "${name}"`, ...finding})))
 }
 
 /** Return the names of links that are negligible compared with the links they are fixed to. */
 function negligibleLinks(links, frames) {
-  const bodyOf = ({ frame }) => frames[frame].joint
+  const bodyOf = ({frame}) => frames[frame].joint
   const sums = new Map()
   for (const link of links) {
     const [mass, moments] = sums.get(bodyOf(link)) ?? [0, 0]
     const sizes = sizesOf(link.inertial)
     sums.set(bodyOf(link), [mass + sizes[0], moments + Math.max(sizes[1], 0)])
   }
-  const isNegligible = link => sizesOf(link.inertial).every(
+  const isNegligible = (link) => sizesOf(link.inertial).every(
     (size, k) => size < SHAPELESS_FACTOR * NEGLIGIBLE_FRACTIONS[k] * sums.get(bodyOf(link))[k])
-  const isOptical = ({ name }) => OPTICAL_SUFFIXES.some(suffix => name.endsWith(suffix))
+  const isOptical = ({name}) => OPTICAL_SUFFIXES.some((suffix) => name.endsWith(suffix))
   return new Set(
-    links.filter(link => isOptical(link) || isNegligible(link)).map(({ name }) => name))
+    links.filter((link) => isOptical(link) || isNegligible(link)).map(({name}) => name))
 }
 
 /** Return mass [kg] and trace of the rotational inertia [kg m2]. */
-function sizesOf({ mass, moments: [xx, , yy, , , zz] }) {
+function sizesOf({mass, moments: [xx, , yy, , , zz]}) {
   return [mass, xx + yy + zz]
 }
 
 function linkFindings(inertial) {
   if (inertial.mass === 0) return masslessFindings(inertial)
   const faults = inertiaFaults(inertial)
-  if (faults.some(({ kind }) => UNUSABLE_KINDS.includes(kind))) return faults
+  if (faults.some(({kind}) => UNUSABLE_KINDS.includes(kind))) return faults
   return [...faults, ...spreadFindings(inertial)]
 }
 
-function masslessFindings({ moments }) {
+function masslessFindings({moments}) {
   if (!moments.some(Boolean)) return []
-  return [{ what: 'has inertia, but no mass', advice: 'set <mass> in kg', kind: 'no-mass' }]
+  return [{what: 'has inertia, but no mass', advice: 'set <mass> in kg', kind: 'no-mass'}]
 }
 
 /** Return findings about an inertia that no body of more than a point has. */
-function inertiaFaults({ mass, moments }) {
+function inertiaFaults({mass, moments}) {
   const [smallest, , largest] = eigenvalues(moments), size = Math.max(-smallest, largest)
   if (size <= MOMENT_TOLERANCE * mass) return [pointMassFinding(moments, size)]
   const fault = rotationalFault(moments)
@@ -90,7 +90,7 @@ function pointMassFinding(moments, size) {
     ? `has moments of inertia up to ${formatGeneral(size, 2)} kg m2, ` +
       'which are rounding errors; it is a point mass'
     : 'has mass, but no rotational inertia, like a point mass'
-  return { what, advice: INERTIA_ADVICE, kind: 'point-mass' }
+  return {what, advice: INERTIA_ADVICE, kind: 'point-mass'}
 }
 
 function faultFinding(fault) {
@@ -103,7 +103,7 @@ function faultFinding(fault) {
 }
 
 function roundingFindings([ixx, , iyy, , , izz]) {
-  const negative = Object.entries({ ixx, iyy, izz }).filter(([, moment]) => moment < 0)
+  const negative = Object.entries({ixx, iyy, izz}).filter(([, moment]) => moment < 0)
   if (!negative.length) return []
   const assignments = negative.map(([key, moment]) => `${key} = ${formatGeneral(moment, 3)}`)
   return [{
@@ -114,7 +114,7 @@ function roundingFindings([ixx, , iyy, , , izz]) {
 }
 
 /** Return a finding about an inertia that is a placeholder, or spreads too far or too little. */
-function spreadFindings({ mass, moments }) {
+function spreadFindings({mass, moments}) {
   const trace = Math.max(0, moments[0] + moments[2] + moments[5])
   const gyration = Math.sqrt(trace / 2 / mass), spread = formatGeneral(gyration, 3)
   if (isPlaceholder(moments)) {

@@ -7,7 +7,7 @@ const WHITE_SPACE = '\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\
 const NOT_BLANK = new RegExp(`[^${WHITE_SPACE}]`)
 const LONG_WORD = new RegExp(`[^${WHITE_SPACE}]{301,}`, 'gu')
 const NOT_PRINTABLE = /[\p{C}\p{Z}]/u
-const ESCAPES = { '\\': '\\\\', '\t': '\\t', '\n': '\\n', '\r': '\\r' }
+const ESCAPES = {'\\': '\\\\', '\t': '\\t', '\n': '\\n', '\r': '\\r'}
 
 /** Characters of a text to which `\s` in regular expressions of Python applies, for a class. */
 export const PYTHON_WHITE_SPACE = WHITE_SPACE
@@ -56,7 +56,7 @@ export function shorten(text, width = 200) {
  * @returns {string}
  */
 export function shortenWords(text) {
-  return text.replace(LONG_WORD, word => shorten(word, 300))
+  return text.replace(LONG_WORD, (word) => shorten(word, 300))
 }
 
 /**
@@ -68,7 +68,7 @@ export function shortenWords(text) {
 export function quote(text, width = 80) {
   const mark = text.includes("'") && !text.includes('"') ? '"' : "'"
   const shown = firstCharacters(text, width)
-  const escaped = [...shown].map(character => escapeCharacter(character, mark)).join('')
+  const escaped = [...shown].map((character) => escapeCharacter(character, mark)).join('')
   return firstCharacters(mark + escaped + (shown.length === text.length ? mark : ''), width)
 }
 
@@ -88,7 +88,7 @@ function escapeCharacter(character, mark) {
  * @param {(name: string) => string} [write]
  * @returns {string}
  */
-export function joinNames(names, most = Infinity, write = name => name) {
+export function joinNames(names, most = Infinity, write = (name) => name) {
   const list = [...names]
   const more = list.length <= most ? '' : ` and ${list.length - most} more`
   return (list.slice(0, most).map(write).join(', ') || 'none') + more
@@ -100,7 +100,7 @@ export function joinNames(names, most = Infinity, write = name => name) {
  * @returns {string}
  */
 export function quoteNames(names) {
-  return joinNames(names, 10, name => `"${shorten(name, 100)}"`)
+  return joinNames(names, 10, (name) => `"${shorten(name, 100)}"`)
 }
 
 /**

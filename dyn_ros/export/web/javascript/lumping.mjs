@@ -7,13 +7,13 @@ import {
   NO_INERTIA, addInertias, cross, dot, eigenvalues, largestSize, norm, placeInertia, rotate,
   unpackSymmetric,
 } from './algebra.mjs'
-import { UrdfError } from './description.mjs'
-import { formatGeneral } from './formats.mjs'
-import { LAYOUT } from './layout.mjs'
-import { placementOf } from './values.mjs'
+import {UrdfError} from './description.mjs'
+import {formatGeneral} from './formats.mjs'
+import {LAYOUT} from './layout.mjs'
+import {placementOf} from './values.mjs'
 
-const { ROUNDING_ERROR, MOMENT_TOLERANCE, ABSOLUTE_TOLERANCE } = LAYOUT.inertias
-const { ONE_DOF } = LAYOUT.joints
+const {ROUNDING_ERROR, MOMENT_TOLERANCE, ABSOLUTE_TOLERANCE} = LAYOUT.inertias
+const {ONE_DOF} = LAYOUT.joints
 
 /**
  * Return the inertia of all links on each moving joint, and of the fixed base as the last one.
@@ -24,9 +24,9 @@ const { ONE_DOF } = LAYOUT.joints
  */
 export function lumpInertias(links, carriers, count, inertias) {
   const sums = Array(count + 1).fill(NO_INERTIA)
-  for (const { name, inertial } of links) {
+  for (const {name, inertial} of links) {
     if (!inertial) continue
-    const { joint, placement } = carriers.get(name), index = joint < 0 ? count : joint
+    const {joint, placement} = carriers.get(name), index = joint < 0 ? count : joint
     sums[index] = addInertias(sums[index], placeInertia(placement, inertias.get(name)))
   }
   return sums
@@ -37,16 +37,16 @@ export function lumpInertias(links, carriers, count, inertias) {
  * @param {any} link
  * @param {string[]} warnings to append to
  */
-export function linkInertia({ name, inertial }, warnings) {
+export function linkInertia({name, inertial}, warnings) {
   if (!inertial) return NO_INERTIA
-  const { mass, inertia } = inertial
+  const {mass, inertia} = inertial
   if (mass < 0) {
     throw new UrdfError(`mass of link "${name}" is ${formatGeneral(mass)}; expected 0 or more`)
   }
   if (!inertia) warnings.push(`link "${name}" has no <inertia>: assumed to be a point mass`)
   const S = momentsOf(inertial), fault = rotationalFault(S)
   if (fault) warnings.push(`inertia of link "${name}" ${fault}`)
-  return placeInertia(placementOf(inertial), { mass, com: [0, 0, 0], S })
+  return placeInertia(placementOf(inertial), {mass, com: [0, 0, 0], S})
 }
 
 /**
@@ -55,7 +55,7 @@ export function linkInertia({ name, inertial }, warnings) {
  * @param {any} inertial
  * @returns {number[]}
  */
-export function momentsOf({ inertia }) {
+export function momentsOf({inertia}) {
   if (!inertia) return [0, 0, 0, 0, 0, 0]
   return [inertia.ixx, inertia.ixy, inertia.iyy, inertia.ixz, inertia.iyz, inertia.izz]
 }
@@ -89,7 +89,7 @@ export function rotationalFault(moments) {
  * @param {string[]} warnings to append to
  */
 export function warnMassless(joints, warnings) {
-  const parents = new Set(joints.map(joint => joint.parent))
+  const parents = new Set(joints.map((joint) => joint.parent))
   const withInertia = jointsWithInertia(joints), flagsByDriver = new Map()
   joints.forEach((joint, index) => {
     const isMassless = !withInertia.has(index) || (!parents.has(index) && isMasslessAtEnd(joint))
@@ -110,7 +110,7 @@ export function warnMassless(joints, warnings) {
 function jointsWithInertia(joints) {
   const indices = new Set()
   for (let index = joints.length - 1; index >= 0; index -= 1) {
-    const { inertia, parent } = joints[index]
+    const {inertia, parent} = joints[index]
     if (indices.has(index) || inertia.mass > 0 || inertia.S.some(Boolean)) {
       indices.add(index).add(parent)
     }
@@ -119,7 +119,7 @@ function jointsWithInertia(joints) {
 }
 
 /** Return true if a joint at the end of a branch moves no inertia in some direction. */
-function isMasslessAtEnd({ kind, inertia, axis }) {
+function isMasslessAtEnd({kind, inertia, axis}) {
   const rounding = ROUNDING_ERROR * largestSize(inertia.S)
   if (kind === 'prismatic') return inertia.mass === 0
   if (kind === 'planar') return inertia.mass === 0 || inertia.S[5] <= rounding
@@ -133,7 +133,7 @@ function isMasslessAtEnd({ kind, inertia, axis }) {
  * It is not computed from the moments about the origin, in which the term of a distant center of
  * mass dominates.
  */
-function momentAboutAxis({ mass, com, S }, axis) {
+function momentAboutAxis({mass, com, S}, axis) {
   const moment = dot(rotate(unpackSymmetric(S), axis), axis)
   const central = Math.abs(moment) <= ROUNDING_ERROR * largestSize(S) ? 0 : moment
   const arm = norm(cross(axis, com)), distance = norm(com)
@@ -141,7 +141,7 @@ function momentAboutAxis({ mass, com, S }, axis) {
 }
 
 /** Return what a joint without inertia lacks, for a message. */
-function missingInertia({ kind, inertia }) {
+function missingInertia({kind, inertia}) {
   if (kind === 'prismatic' || inertia.mass === 0) return 'mass'
   return ONE_DOF.includes(kind) ? 'inertia about its axis' : 'rotational inertia'
 }

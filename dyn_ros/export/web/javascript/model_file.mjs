@@ -3,8 +3,8 @@
 // Model files: robots for the library, which uses the bytes of a file in place;
 // see dyn_ros/export/model_file.py.
 
-import { dynamicParameters } from './algebra.mjs'
-import { LAYOUT } from './layout.mjs'
+import {dynamicParameters} from './algebra.mjs'
+import {LAYOUT} from './layout.mjs'
 import {
   coordinateLimits, coordinateNames, linkParameters, packFloats, packIntegers, sum,
 } from './structure.mjs'
@@ -23,7 +23,7 @@ const {
 export function modelBytes(robot, gravity) {
   const sections = sectionArrays(robot, gravity)
   const headerSize = alignedSize(8 * (HEADER.length + 2 * SECTIONS.length))
-  const size = headerSize + sum(sections.map(section => alignedSize(section.byteLength)))
+  const size = headerSize + sum(sections.map((section) => alignedSize(section.byteLength)))
   const words = new BigUint64Array(size / 8), bytes = new Uint8Array(words.buffer)
   writeHeader(words, robot, size)
   let end = headerSize
@@ -36,12 +36,12 @@ export function modelBytes(robot, gravity) {
   return bytes
 }
 
-function writeHeader(words, { joints, frames }, size) {
+function writeHeader(words, {joints, frames}, size) {
   const values = {
-    MAGIC, LAYOUT: FORMAT_DIGEST, SIZE: size, CHECKSUM: 0, NQ: sum(joints.map(({ nq }) => nq)),
-    NV: sum(joints.map(({ nv }) => nv)), NJOINTS: joints.length, NFRAMES: frames.length,
+    MAGIC, LAYOUT: FORMAT_DIGEST, SIZE: size, CHECKSUM: 0, NQ: sum(joints.map(({nq}) => nq)),
+    NV: sum(joints.map(({nv}) => nv)), NJOINTS: joints.length, NFRAMES: frames.length,
   }
-  words.set(HEADER.map(name => BigInt(values[name])))
+  words.set(HEADER.map((name) => BigInt(values[name])))
 }
 
 function alignedSize(size) {
@@ -57,14 +57,14 @@ function checksum(words) {
 }
 
 /** Return the sections, in their order. */
-function sectionArrays({ name, joints, frames }, gravity) {
-  const { positionNames, velocityNames } = coordinateNames(joints)
-  const jointNames = joints.map(joint => joint.name), frameNames = frames.map(frame => frame.name)
+function sectionArrays({name, joints, frames}, gravity) {
+  const {positionNames, velocityNames} = coordinateNames(joints)
+  const [jointNames, frameNames] = [joints, frames].map((list) => list.map(({name}) => name))
   const names = [name, ...jointNames, ...frameNames, ...velocityNames, ...positionNames]
   const sections = {
     INTS: integers(packIntegers(joints, frames)),
     FLOATS: floats(packFloats(joints, frames, gravity)),
-    BODIES: floats(joints.flatMap(({ inertia }) => dynamicParameters(inertia))),
+    BODIES: floats(joints.flatMap(({inertia}) => dynamicParameters(inertia))),
     LINKS: floats(frames.flatMap(linkParameters)),
     ARMATURE: new Float64Array(velocityNames.length),
     LIMITS: floats(coordinateLimits(joints).flat()),
@@ -73,7 +73,7 @@ function sectionArrays({ name, joints, frames }, gravity) {
     PAYLOADS: new Float64Array(MAX_PAYLOADS * PAYLOAD_SIZE),
     ...namesAndText(names),
   }
-  return SECTIONS.map(section => sections[section])
+  return SECTIONS.map((section) => sections[section])
 }
 
 function integers(numbers) {
@@ -85,14 +85,14 @@ function floats(numbers) {
 }
 
 function jointRows(joints, frames) {
-  const framesOfJoints = frames.flatMap(({ kind }, n) => kind === 'joint' ? [n] : [])
+  const framesOfJoints = frames.flatMap(({kind}, n) => kind === 'joint' ? [n] : [])
   return joints.flatMap(
-    ({ parent, idxQ, idxV, nq, nv }, n) => [parent, framesOfJoints[n], idxQ, idxV, nq, nv])
+    ({parent, idxQ, idxV, nq, nv}, n) => [parent, framesOfJoints[n], idxQ, idxV, nq, nv])
 }
 
 function frameRows(frames) {
   const links = linksOfFrames(frames)
-  return frames.flatMap(({ kind, joint }, n) => [joint, links[n], Number(kind === 'body')])
+  return frames.flatMap(({kind, joint}, n) => [joint, links[n], Number(kind === 'body')])
 }
 
 /**
@@ -103,22 +103,22 @@ function frameRows(frames) {
  */
 export function linksOfFrames(frames) {
   const connected = new Map()
-  frames.forEach(({ kind, parentFrame }, n) => {
+  frames.forEach(({kind, parentFrame}, n) => {
     if (kind === 'body') connected.set(parentFrame, n)
   })
-  return frames.map(({ kind }, n) => kind === 'body' ? n : connected.get(n))
+  return frames.map(({kind}, n) => kind === 'body' ? n : connected.get(n))
 }
 
 /** Return where names begin in a text, in which each ends with a zero, and this text. */
 function namesAndText(names) {
   const encoder = new TextEncoder()
-  const encoded = names.map(name => encoder.encode(`${name}\0`)), starts = []
+  const encoded = names.map((name) => encoder.encode(`${name}\0`)), starts = []
   let end = 0
-  for (const { length } of encoded) {
+  for (const {length} of encoded) {
     starts.push(end)
     end += length
   }
   const text = new Uint8Array(end)
   encoded.forEach((bytes, n) => text.set(bytes, starts[n]))
-  return { NAMES: integers(starts), TEXT: text }
+  return {NAMES: integers(starts), TEXT: text}
 }

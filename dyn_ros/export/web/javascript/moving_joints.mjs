@@ -3,16 +3,16 @@
 // Moving joints and frames, in Pinocchio's order; axes, limits, damping and friction;
 // see dyn_ros/engine/model/urdf/moving_joints.py.
 
-import { IDENTITY, NO_INERTIA, compose, unitVector } from './algebra.mjs'
-import { UrdfError } from './description.mjs'
-import { compareNames, formatGeneral } from './formats.mjs'
-import { LAYOUT } from './layout.mjs'
-import { placementOf } from './values.mjs'
+import {IDENTITY, NO_INERTIA, compose, unitVector} from './algebra.mjs'
+import {UrdfError} from './description.mjs'
+import {compareNames, formatGeneral} from './formats.mjs'
+import {LAYOUT} from './layout.mjs'
+import {placementOf} from './values.mjs'
 
 /** @typedef {{R: number[], p: number[]}} Placement */
 
-const { ONE_DOF, ROOT_JOINT_NAME } = LAYOUT.joints
-const { MAX_ANGLE, MAX_URDF_NUMBER } = LAYOUT.description
+const {ONE_DOF, ROOT_JOINT_NAME} = LAYOUT.joints
+const {MAX_ANGLE, MAX_URDF_NUMBER} = LAYOUT.description
 
 /**
  * Traverse the tree depth first, children by joint name.
@@ -29,46 +29,46 @@ const { MAX_ANGLE, MAX_URDF_NUMBER } = LAYOUT.description
  */
 export function traverseTree(robot, root, rootJoint, inertias) {
   const moving = [], frames = [], linkFrames = new Map()
-  const carriers = new Map([[root, { joint: -1, placement: IDENTITY }]])
+  const carriers = new Map([[root, {joint: -1, placement: IDENTITY}]])
   const addFrame = (name, kind, carrier, parentFrame, inertia = NO_INERTIA) =>
-    frames.push({ name, kind, ...carrier, parentFrame, inertia })
-  const addLink = name => {
+    frames.push({name, kind, ...carrier, parentFrame, inertia})
+  const addLink = (name) => {
     linkFrames.set(name, frames.length)
     addFrame(name, 'body', carriers.get(name), frames.length - 1, inertias.get(name))
   }
   if (rootJoint !== null) {
-    moving.push({ record: rootJointRecord(robot, rootJoint), parent: -1, placement: IDENTITY })
-    carriers.set(root, { joint: 0, placement: IDENTITY })
+    moving.push({record: rootJointRecord(robot, rootJoint), parent: -1, placement: IDENTITY})
+    carriers.set(root, {joint: 0, placement: IDENTITY})
     addFrame(ROOT_JOINT_NAME, 'joint', carriers.get(root), -1)
   }
   addLink(root)
   for (const record of depthFirst(robot, root)) {
-    const { joint: parent, placement: X } = carriers.get(record.parent)
+    const {joint: parent, placement: X} = carriers.get(record.parent)
     const placement = compose(X, placementOf(record)), isFixed = record.type === 'fixed'
-    const carrier = isFixed ? { joint: parent, placement }
-      : { joint: moving.length, placement: IDENTITY }
-    if (!isFixed) moving.push({ record, parent, placement })
+    const carrier = isFixed ? {joint: parent, placement}
+      : {joint: moving.length, placement: IDENTITY}
+    if (!isFixed) moving.push({record, parent, placement})
     carriers.set(record.child, carrier)
     addFrame(
       record.name, isFixed ? 'fixed_joint' : 'joint', carrier, linkFrames.get(record.parent))
     addLink(record.child)
   }
-  return { moving, carriers, frames }
+  return {moving, carriers, frames}
 }
 
 /** Return the record of the joint between the universe and the root link. */
 function rootJointRecord(robot, rootJoint) {
-  if (robot.joints.some(joint => joint.name === ROOT_JOINT_NAME)) {
+  if (robot.joints.some((joint) => joint.name === ROOT_JOINT_NAME)) {
     throw new UrdfError(
       `a joint is named "${ROOT_JOINT_NAME}", the name of the ${rootJoint} root joint; ` +
       'rename it, or attach the root link to the world with a fixed root joint')
   }
-  return { name: ROOT_JOINT_NAME, type: rootJoint, axis: null, limit: null, dynamics: null }
+  return {name: ROOT_JOINT_NAME, type: rootJoint, axis: null, limit: null, dynamics: null}
 }
 
 /** Yield the joints from the root on, depth first, children by name. */
 function * depthFirst(robot, root) {
-  const children = new Map(robot.links.map(link => [link.name, []]))
+  const children = new Map(robot.links.map((link) => [link.name, []]))
   const lastFirst = [...robot.joints].sort((a, b) => compareNames(b.name, a.name))
   for (const joint of lastFirst) children.get(joint.parent).push(joint)
   const stack = [...children.get(root)]
@@ -86,7 +86,7 @@ function * depthFirst(robot, root) {
  * @param {any} mimic its rule, or null
  * @param {string[]} warnings to append to
  */
-export function makeJoint({ record, parent, placement }, inertia, mimic, warnings) {
+export function makeJoint({record, parent, placement}, inertia, mimic, warnings) {
   const limits = jointLimits(record, warnings)
   return {
     name: record.name, kind: record.type, parent, placement,
@@ -101,7 +101,7 @@ function jointAxis(joint, warnings) {
   if (joint.type === 'floating') return [1, 0, 0]
   if (joint.type === 'planar') {
     if (joint.axis && (axis[0] || axis[1] || axis[2] <= 0)) {
-      const text = axis.map(x => formatGeneral(x)).join(' ')
+      const text = axis.map((x) => formatGeneral(x)).join(' ')
       warnings.push(
         `axis of planar joint "${joint.name}" is ${text} and is ignored: ` +
         'the joint moves in the x-y plane of its frame; rotate its origin instead, and set ' +
@@ -117,40 +117,40 @@ function jointAxis(joint, warnings) {
 }
 
 function jointLimits(joint, warnings) {
-  const { type, limit } = joint
-  const unlimited = { lower: -Infinity, upper: Infinity }
+  const {type, limit} = joint
+  const unlimited = {lower: -Infinity, upper: Infinity}
   if (!ONE_DOF.includes(type) || !limit) {
     if (type === 'revolute' || type === 'prismatic') {
       warnings.push(`${type} joint "${joint.name}" has no <limit>: assumed unlimited`)
     }
-    return { ...unlimited, velocity: Infinity, effort: Infinity }
+    return {...unlimited, velocity: Infinity, effort: Infinity}
   }
   const range = type === 'continuous' ? unlimited : positionLimits(joint, warnings)
-  return { ...range, velocity: limit.velocity ?? Infinity, effort: limit.effort ?? Infinity }
+  return {...range, velocity: limit.velocity ?? Infinity, effort: limit.effort ?? Infinity}
 }
 
-function positionLimits({ name, type, limit: { lower, upper } }, warnings) {
+function positionLimits({name, type, limit: {lower, upper}}, warnings) {
   const largest = type === 'prismatic' ? MAX_URDF_NUMBER : MAX_ANGLE
-  const [low, high] = [lower, upper].map(x => formatGeneral(x))
+  const [low, high] = [lower, upper].map((x) => formatGeneral(x))
   if (lower > upper) {
     warnings.push(
       `joint "${name}" has a lower limit ${low} above its upper limit ${high}: ` +
       'assumed unlimited')
-    return { lower: -Infinity, upper: Infinity }
+    return {lower: -Infinity, upper: Infinity}
   }
   if (lower > largest || upper < -largest) {
     warnings.push(
       `joint "${name}" has the limits ${low} and ${high}: at most ` +
       `${formatGeneral(largest)} is supported`)
   }
-  return { lower, upper }
+  return {lower, upper}
 }
 
 /** Return damping and friction of a joint; append to the warnings if they are ignored. */
-function dampingAndFriction({ name, type, dynamics }, warnings) {
-  if (!dynamics) return { damping: 0, friction: 0 }
-  const { damping, friction } = dynamics
-  for (const [attribute, value] of Object.entries({ damping, friction })) {
+function dampingAndFriction({name, type, dynamics}, warnings) {
+  if (!dynamics) return {damping: 0, friction: 0}
+  const {damping, friction} = dynamics
+  for (const [attribute, value] of Object.entries({damping, friction})) {
     const number = formatGeneral(value)
     if (value < 0) {
       throw new UrdfError(`${attribute} of joint "${name}" is ${number}; expected 0 or more`)
@@ -161,5 +161,5 @@ function dampingAndFriction({ name, type, dynamics }, warnings) {
         `set model.${attribute}, which has a number for each of its velocities`)
     }
   }
-  return ONE_DOF.includes(type) ? { damping, friction } : { damping: 0, friction: 0 }
+  return ONE_DOF.includes(type) ? {damping, friction} : {damping: 0, friction: 0}
 }

@@ -3,12 +3,12 @@
 // Topology of links and joints, which form one tree; mimic joints and their drivers;
 // see dyn_ros/engine/model/urdf/topology.py.
 
-import { UrdfError } from './description.mjs'
-import { formatGeneral, formatThousands, quoteNames } from './formats.mjs'
-import { LAYOUT } from './layout.mjs'
+import {UrdfError} from './description.mjs'
+import {formatGeneral, formatThousands, quoteNames} from './formats.mjs'
+import {LAYOUT} from './layout.mjs'
 
-const { MAX_LINKS, MAX_MIMIC_RATIO } = LAYOUT.description
-const { ONE_DOF } = LAYOUT.joints
+const {MAX_LINKS, MAX_MIMIC_RATIO} = LAYOUT.description
+const {ONE_DOF} = LAYOUT.joints
 
 /**
  * Check names and connections; return the name of the root link.
@@ -25,7 +25,7 @@ export function checkOneTree(robot) {
   checkLinkCount(links.size)
   for (const joint of joints.values()) checkEnds(joint, links)
   const parentOf = jointsAbove(joints.values())
-  const roots = [...links.keys()].filter(name => !parentOf.has(name))
+  const roots = [...links.keys()].filter((name) => !parentOf.has(name))
   if (roots.length > 1) {
     throw new UrdfError(
       `${roots.length} root links: ${quoteNames(roots)}; ` +
@@ -111,11 +111,11 @@ function cycleError(path, link, parentOf) {
  */
 export function mimicRules(robot, moving) {
   const index = new Map(moving.map((name, number) => [name, number]))
-  const joints = new Map(robot.joints.map(joint => [joint.name, joint])), rules = new Map()
+  const joints = new Map(robot.joints.map((joint) => [joint.name, joint])), rules = new Map()
   for (const joint of joints.values()) resolveRule(joint, joints, rules)
-  return moving.map(name => {
-    const { driver, multiplier, offset } = rules.get(name) ?? { driver: name }
-    return driver === name ? null : { joint: index.get(driver), multiplier, offset }
+  return moving.map((name) => {
+    const {driver, multiplier, offset} = rules.get(name) ?? {driver: name}
+    return driver === name ? null : {joint: index.get(driver), multiplier, offset}
   })
 }
 
@@ -131,15 +131,15 @@ function resolveRule(joint, joints, rules) {
     joint = findMaster(joint, joints)
   }
   if (!rules.has(joint.name)) {
-    rules.set(joint.name, { driver: joint.name, multiplier: 1, offset: 0 })
+    rules.set(joint.name, {driver: joint.name, multiplier: 1, offset: 0})
   }
-  let { driver, multiplier, offset } = rules.get(joint.name)
+  let {driver, multiplier, offset} = rules.get(joint.name)
   for (const follower of [...chain.values()].reverse()) {
     const factor = follower.mimic.multiplier
     multiplier = factor * multiplier
     offset = factor * offset + follower.mimic.offset
-    checkMimicRatio(follower.name, driver, { multiplier, offset })
-    rules.set(follower.name, { driver, multiplier, offset })
+    checkMimicRatio(follower.name, driver, {multiplier, offset})
+    rules.set(follower.name, {driver, multiplier, offset})
   }
 }
 
@@ -161,10 +161,10 @@ function findMaster(joint, joints) {
       `${joint.type} joint "${joint.name}" has a <mimic>; only ${quoteNames(ONE_DOF)} joints can`)
   }
   if (!master) {
-    const candidates = [...joints.values()].filter(({ type }) => ONE_DOF.includes(type))
+    const candidates = [...joints.values()].filter(({type}) => ONE_DOF.includes(type))
     throw new UrdfError(
       `joint "${joint.name}" mimics the unknown joint "${joint.mimic.joint}"; ` +
-      `available: ${quoteNames(candidates.map(({ name }) => name))}; correct or remove its ` +
+      `available: ${quoteNames(candidates.map(({name}) => name))}; correct or remove its ` +
       '<mimic>, or make mimic joints independent with mimic="ignore"')
   }
   if (master === joint) {

@@ -6,15 +6,15 @@
 // explained; test/export/web/test_urdf_reader.py compares both. Names in a description remain plain
 // strings: nothing of it is interpreted as HTML.
 
-import { IncompleteElement, UrdfError, parseElements, placeOf } from './description.mjs'
-import { lumpInertias, linkInertia, momentsOf, warnMassless } from './lumping.mjs'
-import { linksOfFrames, modelBytes } from './model_file.mjs'
-import { makeJoint, traverseTree } from './moving_joints.mjs'
-import { numberCoordinates } from './structure.mjs'
-import { checkOneTree, mimicRules } from './topology.mjs'
-import { placementOf, readValues } from './values.mjs'
+import {IncompleteElement, UrdfError, parseElements, placeOf} from './description.mjs'
+import {lumpInertias, linkInertia, momentsOf, warnMassless} from './lumping.mjs'
+import {linksOfFrames, modelBytes} from './model_file.mjs'
+import {makeJoint, traverseTree} from './moving_joints.mjs'
+import {numberCoordinates} from './structure.mjs'
+import {checkOneTree, mimicRules} from './topology.mjs'
+import {placementOf, readValues} from './values.mjs'
 
-export { UrdfError, readDescription } from './description.mjs'
+export {UrdfError, readDescription} from './description.mjs'
 
 const ROOT_JOINTS = [null, 'floating', 'planar']
 const MIMIC_MODES = ['project', 'ignore']
@@ -88,7 +88,7 @@ const MIMIC_MODES = ['project', 'ignore']
  * @throws {RangeError} an option has another value
  */
 export function readUrdf(
-  xml, { rootJoint = null, gravity = [0, 0, -9.81], mimic = 'project', strict = false } = {},
+  xml, {rootJoint = null, gravity = [0, 0, -9.81], mimic = 'project', strict = false} = {},
 ) {
   requireChoice('rootJoint', rootJoint, ROOT_JOINTS)
   requireChoice('mimic', mimic, MIMIC_MODES)
@@ -100,12 +100,12 @@ export function readUrdf(
     throw new UrdfError(`rejected because of strict=True: ${warnings.join('; ')}`)
   }
   numberCoordinates(tree.joints)
-  return { ...tree, bytes: modelBytes(tree, gravity), warnings }
+  return {...tree, bytes: modelBytes(tree, gravity), warnings}
 }
 
 function requireChoice(name, value, choices) {
   if (choices.includes(value)) return
-  const texts = choices.map(choice => JSON.stringify(choice)).join(', ')
+  const texts = choices.map((choice) => JSON.stringify(choice)).join(', ')
   throw new RangeError(`${name} is ${JSON.stringify(value)}; expected one of ${texts}`)
 }
 
@@ -127,22 +127,22 @@ function readRobot(xml, warnings) {
 
 /** Return the name, joints, frames and links of a robot; append to the warnings. */
 function makeTree(robot, root, rootJoint, mimic, warnings) {
-  const inertias = new Map(robot.links.map(link => [link.name, linkInertia(link, warnings)]))
-  const { moving, carriers, frames } = traverseTree(robot, root, rootJoint, inertias)
+  const inertias = new Map(robot.links.map((link) => [link.name, linkInertia(link, warnings)]))
+  const {moving, carriers, frames} = traverseTree(robot, root, rootJoint, inertias)
   const bodies = lumpInertias(robot.links, carriers, moving.length, inertias)
-  const names = moving.map(({ record }) => record.name)
+  const names = moving.map(({record}) => record.name)
   const rules = mimic === 'project' ? mimicRules(robot, names) : names.map(() => null)
   const joints = moving.map((joint, n) => makeJoint(joint, bodies[n], rules[n], warnings))
   warnMassless(joints, warnings)
   const links = linksOfFrames(frames)
   frames.forEach((frame, n) => { frame.link = links[n] })
-  return { name: robot.name, joints, frames, links: linkList(robot, frames) }
+  return {name: robot.name, joints, frames, links: linkList(robot, frames)}
 }
 
 /** Return the links in the order of the description. */
 function linkList(robot, frames) {
-  const frameOf = new Map(frames.flatMap(({ name, kind }, n) => kind === 'body' ? [[name, n]] : []))
-  return robot.links.map(({ name, inertial }) => ({
+  const frameOf = new Map(frames.flatMap(({name, kind}, n) => kind === 'body' ? [[name, n]] : []))
+  return robot.links.map(({name, inertial}) => ({
     name,
     frame: frameOf.get(name),
     inertial: inertial && {

@@ -7,10 +7,10 @@
 // controllers, and of fixed joints only the origin. A missing element is null, a missing value its
 // default, or null where the specification has none.
 
-import { IDENTITY, placement, unitVector } from './algebra.mjs'
-import { IncompleteElement, UrdfError, XACRO_REMEDY } from './description.mjs'
-import { formatGeneral, isBlank, joinNames, quote } from './formats.mjs'
-import { LAYOUT } from './layout.mjs'
+import {IDENTITY, placement, unitVector} from './algebra.mjs'
+import {IncompleteElement, UrdfError, XACRO_REMEDY} from './description.mjs'
+import {formatGeneral, isBlank, joinNames, quote} from './formats.mjs'
+import {LAYOUT} from './layout.mjs'
 
 /** @typedef {import('./xml.mjs').XmlElement} XmlElement */
 
@@ -39,7 +39,7 @@ export function readValues(element, warnings, inside = '') {
     record.rpy = nameNumbers(`quat_xyzw of ${label}`, () => readAngles(element))
   }
   if (SINGLE_VALUES.includes(tag)) return Object.values(record)[0]
-  if (tag === 'robot') Object.assign(record, { links: [], joints: [] })
+  if (tag === 'robot') Object.assign(record, {links: [], joints: []})
   else for (const child of Object.keys(CHILDREN[tag] ?? {})) record[child] = null
   for (const child of childrenToRead(element, label, warnings)) {
     const value = readValues(child, warnings, tag === 'robot' ? '' : ` of ${label}`)
@@ -51,7 +51,7 @@ export function readValues(element, warnings, inside = '') {
 
 /** Return the value of an attribute, or its default. */
 function attributeValue(element, tag, attribute, label, warnings) {
-  const { count, words, assumed, ...rest } = ATTRIBUTES[tag][attribute]
+  const {count, words, assumed, ...rest} = ATTRIBUTES[tag][attribute]
   const text = element.get(attribute)
   const isMissing = text === null || (tag === 'robot' && isBlank(text))
   const name = `${attribute} of ${label}`
@@ -108,7 +108,7 @@ function warnOfVersion(robot, label, warnings) {
 }
 
 function hasQuaternion(robot) {
-  for (const { name, namespace, attributes } of robot.iterate()) {
+  for (const {name, namespace, attributes} of robot.iterate()) {
     const isOrigin = name === 'origin' && namespace === robot.namespace
     if (isOrigin && attributes.has('quat_xyzw')) return true
   }
@@ -119,7 +119,7 @@ function hasQuaternion(robot) {
 function childrenToRead(element, label, warnings) {
   const kind = element.get('type') === 'fixed' ? 'fixed joint' : element.name
   const expected = CHILDREN[kind] ?? {}, names = new Set()
-  const children = element.children.filter(({ name, namespace }) => {
+  const children = element.children.filter(({name, namespace}) => {
     if (!Object.hasOwn(expected, name) || namespace !== element.namespace) return false
     if (names.has(name) && name !== 'link' && name !== 'joint') {
       warnings.push(`${label} has more than one <${name}>; only the first is used`)
@@ -128,7 +128,7 @@ function childrenToRead(element, label, warnings) {
     names.add(name)
     return true
   })
-  const missing = Object.keys(expected).find(name => expected[name] && !names.has(name))
+  const missing = Object.keys(expected).find((name) => expected[name] && !names.has(name))
   if (missing) throw new IncompleteElement(`${label} has no <${missing}>; add it`, element)
   return children
 }

@@ -5,12 +5,12 @@
 // The parsers of browsers differ from it and from each other: in characters of names, prefixes that
 // are not declared, and limits of depth and length. They also tell no lines of elements.
 
-import { LAYOUT } from './layout.mjs'
+import {LAYOUT} from './layout.mjs'
 
 const SPACE = '[ \\t\\r\\n]'
 const NAME = `[${LAYOUT.xml.NAME_START}][${LAYOUT.xml.NAME_CHARACTER}]*`
 const VALUE = '"([^"<]*)"|\'([^\'<]*)\''
-const PSEUDO_VALUE = values => `(?:"(?:${values})"|'(?:${values})')`
+const PSEUDO_VALUE = (values) => `(?:"(?:${values})"|'(?:${values})')`
 
 const NAME_TOKEN = new RegExp(NAME, 'y')
 const ATTRIBUTE = new RegExp(`${SPACE}+(${NAME})${SPACE}*=${SPACE}*(?:${VALUE})`, 'y')
@@ -29,7 +29,7 @@ const INVALID_CHARACTER = /[\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]|\p{Cs}/u
 const NOT_SPACE = /[^ \t\r\n]/g
 
 const INVALID_TOKEN = 'not well-formed (invalid token)'
-const ENTITIES = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" }
+const ENTITIES = {amp: '&', lt: '<', gt: '>', quot: '"', apos: "'"}
 const XML_NAMESPACE = 'http://www.w3.org/XML/1998/namespace'
 const XMLNS_NAMESPACE = 'http://www.w3.org/2000/xmlns/'
 
@@ -113,8 +113,8 @@ function declarePrefixes(text) {
     if (error instanceof XmlError) return text
     throw error
   }
-  const missing = [...prefixes].filter(prefix => !declared.has(prefix))
-  const declarations = missing.map(prefix => ` xmlns:${prefix}="${prefix}"`).join('')
+  const missing = [...prefixes].filter((prefix) => !declared.has(prefix))
+  const declarations = missing.map((prefix) => ` xmlns:${prefix}="${prefix}"`).join('')
   return text.slice(0, end) + declarations + text.slice(end)
 }
 
@@ -123,14 +123,14 @@ function parseXml(text) {
   const open = [], prefixes = new Prefixes()
   let root = null
   const start = (name, attributes, position) => {
-    const fail = message => scanner.fail(message, position)
+    const fail = (message) => scanner.fail(message, position)
     const bound = prefixes.bind(attributes, fail)
     const [namespace, localName] = resolveName(name, prefixes, prefixes.get(''), fail)
     const ownAttributes = withoutPrefixes(attributes, prefixes, fail)
     const element = new XmlElement(localName, namespace, ownAttributes, scanner.lineAt(position))
     open.at(-1)?.element.children.push(element)
     root ??= element
-    open.push({ element, bound })
+    open.push({element, bound})
   }
   const end = () => prefixes.unbind(open.pop().bound)
   const scanner = new Scanner(text, start, end)
@@ -261,7 +261,7 @@ class Scanner {
   }
 
   #scanNext() {
-    const startsWith = word => this.#text.startsWith(word, this.#position)
+    const startsWith = (word) => this.#text.startsWith(word, this.#position)
     if (!startsWith('<')) this.#scanCharacters()
     else if (startsWith('<!--')) this.#scanComment()
     else if (startsWith('<![CDATA[') && this.#open.length) this.#skipBehind(']]>', 9)
@@ -287,7 +287,7 @@ class Scanner {
   /** Check the references to characters in a part of the text, which begins at `start`. */
   #checkReferences(characters, start) {
     if (!characters.includes('&')) return
-    for (const { 0: reference, 1: decimal, 2: hexadecimal, 3: name, index }
+    for (const {0: reference, 1: decimal, 2: hexadecimal, 3: name, index}
       of characters.matchAll(REFERENCE)) {
       if (reference === '&') this.fail(INVALID_TOKEN, start + index + 1)
       if (name !== undefined && !Object.hasOwn(ENTITIES, name)) {
