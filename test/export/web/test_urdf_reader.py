@@ -401,7 +401,7 @@ def test_a_file(page):
 def test_the_time_grows_with_the_size(page, xml):
     begin = time.monotonic()
     [result] = read_all(page, [Case(xml)])
-    assert time.monotonic() - begin < 5.0
+    assert time.monotonic() - begin < 20.0
     assert ("error" in result) == (xml[-8:] != "</robot>" or "<link name='99999'/>" in xml)
 
 
