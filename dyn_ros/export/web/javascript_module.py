@@ -15,6 +15,7 @@ from ...engine.kernel.fields import MAX_CONSTRAINTS, Field, Option
 from ..c_header import documentation_lines, error_codes
 from ..c_sources import is_number
 from ..functions import Function, structure_name
+from .layout import layout_module
 
 _TEMPLATES = Path(__file__).parent / "javascript"
 # Texts that differ from those for C.
@@ -54,7 +55,16 @@ def module_texts(functions: Sequence[Function], members: Mapping[str, str]) -> d
             "dyn_ros.d.ts", values | {"FUNCTIONS": "\n".join(map(_method, functions))}
         ),
         "package.json": _fill("package.json", values),
+        **reader_texts(),
     }
+
+
+def reader_texts() -> dict[str, str]:
+    """Return the texts of the modules that read robot descriptions, by file name."""
+    modules = {path.name: path.read_text(encoding="utf-8") for path in _TEMPLATES.glob("*.mjs")}
+    del modules["dyn_ros.mjs"]
+    types = (_TEMPLATES / "urdf.d.ts").read_text(encoding="utf-8")
+    return {**modules, "urdf.d.ts": types, "layout.mjs": layout_module()}
 
 
 def _fill(file: str, values: Mapping[str, str]) -> str:

@@ -36,7 +36,7 @@ _COMPILER_FLAGS = (
 )
 _STACK_SIZE = 65536  # bytes; calls of all functions need less than 4096
 # The members of C structures that JavaScript reads and writes.
-_MEMBERS = {
+MEMBERS = {
     "model": (
         "nq nv njoints nframes ncolumns checks lower upper velocity_limit effort_limit damping "
         "friction gravity armature"
@@ -114,7 +114,7 @@ def export_web_module(
                     str(build / f"{source.stem}.o"),
                 ]
             )
-        write_texts(result, module_texts(functions, _MEMBERS))
+        write_texts(result, module_texts(functions, MEMBERS))
         _link(linker, build, _exported_symbols(header), result / "dyn_ros.wasm")
         install_files(result, Path(folder))
 
@@ -135,7 +135,7 @@ def find_tools() -> tuple[list[str], list[str]]:
 def _members_source() -> str:
     """Return the C source of the sizes of structures and the offsets of their members."""
     numbers = []
-    for structure, members in _MEMBERS.items():
+    for structure, members in MEMBERS.items():
         numbers.append(f"sizeof(dyn_ros_{structure})")
         numbers += [f"offsetof(dyn_ros_{structure}, {member})" for member in members.split()]
     lines = "".join(f"  (int){number},\n" for number in numbers)
