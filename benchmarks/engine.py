@@ -402,7 +402,7 @@ def report():
     yield (
         f"`make bench` writes this page, with Pinocchio {pinocchio.__version__} on "
         f"{platform.machine()}. The benchmark calls both libraries from Python, in turns. See also "
-        "[calls from C++](native.md)."
+        "[calls from C++](native.md) and [in a web page](web_performance.md)."
     )
     yield ""
     yield "## One state and batches"
