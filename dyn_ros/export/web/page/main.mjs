@@ -1,0 +1,186 @@
+// Copyright dyn_ros contributors
+// SPDX-License-Identifier: Apache-2.0
+// Starts the page: reads its address, loads a robot, and receives dropped files.
+
+import {readAddress, writeAddress} from './address.mjs'
+import {element} from './dom.mjs'
+import {Embed} from './embed.mjs'
+import {loadEngine} from './engine.mjs'
+import {Page} from './page.mjs'
+import {
+  FileError, RobotFiles, baseName, explainMissing, filesOfDrop, filesOfInput
+} from './robot_files.mjs'
+import {loadScript, unpack} from './scripts.mjs'
+import {State} from './state.mjs'
+
+const ADDRESS_DELAY = 300 // ms
+const byId = id => document.getElementById(id)
+const place = Object.fromEntries(
+  ['canvas', 'left', 'right', 'title', 'notice', 'pull', 'robots', 'file', 'folder', 'fit', 'embed']
+    .map(id => [id, byId(id)]))
+
+async function start() {
+  const state = new State(readAddress(location.hash))
+  const {values} = state
+  const names = Array.from(place.robots.options, option => option.value)
+  document.body.classList.toggle('embedded', values.embed !== '')
+  const page = new Page(await loadEngine(), state, place)
+  if (values.embed) page.embed = new Embed(page, values.embed, place.embed)
+  else page.makePanels()
+  page.paint()
+  keepAddress(page)
+  receiveFiles(page)
+  place.robots.addEventListener('change', () => openShipped(page, place.robots.value))
+  place.fit.addEventListener('click', () => page.picture.fit())
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => page.paint())
+  addEventListener('hashchange', () => applyAddress(page, names))
+  globalThis.dynRosPage = page
+  await openFirst(page, names)
+}
+
+async function openFirst(page, names) {
+  const {robot, file, ...wanted} = page.state.values
+  const name = names.includes(robot) ? robot : names[0]
+  await openShipped(page, name, names.includes(robot) ? wanted : {})
+  if (file && !robot) page.say(`This link shows "${file}". Drop this file to see it.`)
+  if (file && !robot) page.awaited = {file, wanted}
+}
+
+/** Open a robot of the page. */
+async function openShipped(page, name, wanted = {}) {
+  try {
+    const {urdf, files} = await loadScript(`robots/${name}`)
+    const entries = await Promise.all(Object.entries(files).map(async ([path, content]) =>
+      [path, new Blob([await unpack(content)])]))
+    place.robots.value = name
+    page.say('')
+    await page.open(new RobotFiles(entries), `${name}.urdf`, urdf, name, {file: '', ...wanted, robot: name})
+  } catch (error) {
+    report(page, name, error)
+  }
+}
+
+/** Open files of the user. */
+async function openFiles(page, entries) {
+  const files = new RobotFiles(entries)
+  const paths = files.descriptions()
+  let path = paths[0]
+  try {
+    if (!paths.length) throw new FileError(explainMissing(files))
+    page.say('')
+    const found = await firstRobot(files, paths)
+    path = found.path
+    const name = baseName(path)
+    const wanted = page.awaited?.file === name ? page.awaited.wanted : {}
+    await page.open(files, path, found.text, name, {...wanted, robot: '', file: name})
+    place.robots.value = ''
+    const others = paths.length - 1
+    if (others > 0) offerOthers(page, files, paths, path)
+  } catch (error) {
+    report(page, path ? baseName(path) : 'The files', error)
+  }
+}
+
+/** Return the first description that contains a robot. */
+async function firstRobot(files, paths) {
+  let failure
+  for (const path of paths.slice(0, 50)) {
+    try {
+      const text = await files.readDescription(path)
+      if (/<([\w-]+:)?robot[\s>]/.test(text)) return {path, text}
+      failure ??= new FileError('it has no <robot>; drop a URDF')
+    } catch (error) {
+      failure ??= error
+    }
+  }
+  throw failure
+}
+
+function offerOthers(page, files, paths, chosen) {
+  const list = element('select', {'aria-label': 'Description', onchange: async () => {
+    try {
+      const text = await files.readDescription(list.value)
+      await page.open(files, list.value, text, baseName(list.value), {robot: '', file: baseName(list.value)})
+    } catch (error) {
+      report(page, baseName(list.value), error)
+    }
+  }}, paths.slice(0, 200).map(path => element('option', {value: path, text: path})))
+  list.value = chosen
+  page.say('')
+  place.notice.replaceChildren(element('span', {text: `${paths.length} descriptions: `}), list)
+  place.notice.hidden = false
+}
+
+function report(page, name, error) {
+  page.say(`${name} cannot be shown: ${error.message}.`.replace(/\.\.$/, '.'), true)
+}
+
+function receiveFiles(page) {
+  for (const [input, trigger] of [[place.file, 'open-file'], [place.folder, 'open-folder']]) {
+    byId(trigger).addEventListener('click', () => input.click())
+    input.addEventListener('change', () => {
+      openFiles(page, filesOfInput(input.files))
+      input.value = ''
+    })
+  }
+  const hint = byId('drop')
+  let depth = 0
+  const showHint = isShown => { hint.hidden = !isShown }
+  addEventListener('dragenter', event => {
+    event.preventDefault()
+    depth++
+    showHint(true)
+  })
+  addEventListener('dragleave', () => {
+    depth = Math.max(0, depth - 1)
+    showHint(depth > 0)
+  })
+  addEventListener('dragover', event => event.preventDefault())
+  addEventListener('drop', async event => {
+    event.preventDefault()
+    depth = 0
+    showHint(false)
+    const entries = await filesOfDrop(event.dataTransfer)
+    if (entries.length) openFiles(page, entries)
+  })
+}
+
+/** Write the state to the address after changes. */
+function keepAddress(page) {
+  let timer = null
+  const write = () => {
+    const {values} = page.state
+    const hash = writeAddress({
+      ...values, q: page.q, v: page.v, camera: page.picture.isMoved ? page.picture.view : null
+    })
+    page.address = `#${hash}`
+    try {
+      history.replaceState(null, '', page.address)
+    } catch {
+      location.replace(page.address)
+    }
+  }
+  page.onAddress = isNow => {
+    clearTimeout(timer)
+    if (isNow) write()
+    else timer = setTimeout(write, ADDRESS_DELAY)
+  }
+  page.picture.onMove = () => page.picture.isMoved && page.robot && page.onAddress()
+}
+
+async function applyAddress(page, names) {
+  if (location.hash === page.address) return
+  const values = readAddress(location.hash)
+  if ((values.embed ?? '') !== page.state.values.embed) return location.reload()
+  const fresh = new State(values).values
+  Object.assign(page.state.values, fresh)
+  if (names.includes(fresh.robot)) await openShipped(page, fresh.robot, values)
+  else page.handleChanges(new Set(Object.keys(fresh)))
+}
+
+start().catch(error => {
+  place.notice.hidden = false
+  place.notice.classList.add('error')
+  place.notice.textContent = `The page cannot start: ${error.message}. It needs WebGL and ` +
+    'WebAssembly, as in Chrome 91, Firefox 113, Safari 16.4 or later.'
+})
