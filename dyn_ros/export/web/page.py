@@ -31,6 +31,7 @@ SHIPPED_ROBOTS = (
     *(Path(__file__).parents[2] / "robots" / f"{name}.urdf" for name in ("arm7", "quadruped")),
     *sorted((PAGE / "robots").glob("*.urdf")),
 )
+_ROOT_JOINTS = {"mobile_arm": "planar"}  # where the page would choose another one
 # The functions that the page uses. All but the first module are loaded when they are needed.
 MODULES: Mapping[str, Sequence[str]] = {
     "engine": (
@@ -39,12 +40,9 @@ MODULES: Mapping[str, Sequence[str]] = {
         "crba",
         "frame_jacobian",
         "frame_placements",
-        "frame_velocity",
         "generalized_gravity",
-        "kinetic_energy",
         "nonlinear_effects",
         "potential_energy",
-        "rnea",
     ),
     "contacts": ("contact_dynamics",),
     "constraints": ("vereshchagin",),
@@ -216,7 +214,8 @@ def robot_script(name: str, path: Path) -> str:
         key = re.sub(r"^\w+://", "", html.unescape(uri))
         files |= _mesh_files(key, mesh)
     packed = {key: _pack(content) for key, content in files.items()}
-    return _script_text(f"robots/{name}", {"urdf": text, "files": packed})
+    content = {"urdf": text, "files": packed, "root": _ROOT_JOINTS.get(name, "")}
+    return _script_text(f"robots/{name}", content)
 
 
 def _mesh_files(key: str, path: Path) -> dict[str, bytes]:

@@ -49,12 +49,14 @@ async function openFirst(page, names) {
 /** Open a robot of the page. */
 async function openShipped(page, name, wanted = {}) {
   try {
-    const {urdf, files} = await loadScript(`robots/${name}`)
+    const {urdf, files, root} = await loadScript(`robots/${name}`)
     const entries = await Promise.all(Object.entries(files).map(async ([path, content]) =>
       [path, new Blob([await unpack(content)])]))
     place.robots.value = name
     page.say('')
-    await page.open(new RobotFiles(entries), `${name}.urdf`, urdf, name, {file: '', ...wanted, robot: name})
+    page.usualRoot = root
+    await page.open(new RobotFiles(entries), `${name}.urdf`, urdf, name,
+      {file: '', ...wanted, robot: name})
   } catch (error) {
     report(page, name, error)
   }
@@ -72,6 +74,7 @@ async function openFiles(page, entries) {
     path = found.path
     const name = baseName(path)
     const wanted = page.awaited?.file === name ? page.awaited.wanted : {}
+    page.usualRoot = ''
     await page.open(files, path, found.text, name, {...wanted, robot: '', file: name})
     place.robots.value = ''
     const others = paths.length - 1

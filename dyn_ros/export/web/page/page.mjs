@@ -118,7 +118,8 @@ export class Page {
     const {robot, scene} = this
     this.legs = findLegs(robot, scene)
     const isOwn = robot.model.joints.some(joint => joint.nv > 1)
-    const root = values.root || (this.legs.length && !isOwn ? 'floating' : robot.root)
+    const root = values.root || this.usualRoot ||
+      (this.legs.length && !isOwn ? 'floating' : robot.root)
     if (root !== robot.root) await this.replaceModel(root)
     this.applyLoad()
     this.markers?.remove()
@@ -186,8 +187,12 @@ export class Page {
       this.feet = findFeet(robot, this.scene, legs, robot.placements(this.q))
       contacts = await contactsModel(robot.bytes)
     }
-    this.simulation = new Simulation(robot, model, contacts, this.feet)
+    this.simulation = new Simulation(robot, model, contacts, this.feet, legs)
     this.simulation.motors = this.state.values.motors
+    this.simulation.onFall = () => {
+      this.puller.release()
+      this.say('The robot has fallen, and stands again.')
+    }
     this.restart()
   }
 
@@ -256,7 +261,10 @@ export class Page {
       if (parent >= 0) carried[parent] += carried[k]
     }
     const total = model.total_mass()
-    const depth = link => this.robot.chainOf(link.index).filter(k =>
+    const isLeg = new Set(this.legs.flat())
+    const hasArms = links.some(link => this.robot.chainOf(link.index).length > 2 &&
+      !this.robot.chainOf(link.index).some(k => isLeg.has(k)))
+    const depth = link => hasArms && this.robot.chainOf(link.index).some(k => isLeg.has(k)) ? 0 : this.robot.chainOf(link.index).filter(k =>
       model.joints[k].nv === 1 && carried[k] >= MIN_MASS_FRACTION * total).length
     const most = Math.max(...links.map(depth))
     this.tipOf = this.robot
@@ -371,7 +379,7 @@ export class Page {
 
   /** End a motion in the posture that the motors hold. */
   settle() {
-    if (this.simulation.motors === 'hold') this.q = Float64Array.from(this.simulation.posture)
+    if (this.simulation.motors === 'hold') this.q = this.simulation.restingPosture()
     this.v = new Float64Array(this.robot.model.nv)
     this.isMoving = false
     this.onAddress?.()

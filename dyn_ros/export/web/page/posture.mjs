@@ -172,12 +172,14 @@ export function findFeet(robot, scene, legs, oMf) {
     if (!points.length) return {frame: frames.at(-1), point: [0, 0, 0], isSole: false}
     const lowest = Math.min(...points.map(({point}) => point[2]))
     const touching = points.filter(({point}) => point[2] < lowest + LEVEL_TOLERANCE)
-    const middle = touching.reduce((sum, {point}) => sum.map((x, k) => x + point[k] / touching.length), [0, 0, 0])
-    const spread = [0, 1].map(k => {
-      const values = touching.map(({point}) => point[k])
-      return Math.max(...values) - Math.min(...values)
-    })
-    const frame = touching[0].frame
-    return {frame, point: middle, isSole: Math.min(...spread) > MIN_SOLE}
+    const ends = [0, 1].map(k => touching.map(({point}) => point[k]))
+    const spread = ends.map(values => Math.max(...values) - Math.min(...values))
+    const {frame} = touching.find(({point}) => point[2] === lowest)
+    const center = origin(oMf, frame)
+    const isBelow = ends.every((values, k) => Math.abs(middleOf(values) - center[k]) < MIN_SOLE)
+    const [x, y] = isBelow ? center : ends.map(middleOf)
+    return {frame, point: [x, y, lowest], isSole: Math.min(...spread) > MIN_SOLE}
   })
 }
+
+const middleOf = values => 0.5 * (Math.min(...values) + Math.max(...values))

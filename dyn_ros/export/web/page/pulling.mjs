@@ -7,6 +7,7 @@ import {add, norm, scaled, subtract, transform} from './geometry.mjs'
 
 const SPRING = 2 // weights of the robot / its reach; force per displacement
 const MAX_FORCE = 2 // weights
+const STANDING = 0.125 // these are less for a robot on legs, which would fall
 const KEY_FORCE = 0.3 // weights
 const MIN_MASS = 0.5 // kg
 const KEYS = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1]}
@@ -27,14 +28,16 @@ export class Puller {
     canvas.addEventListener('blur', () => this.releaseKey({key: 'Shift'}))
   }
 
+  /** The force to which others are relative [N]. */
   get weight() {
-    return 9.81 * Math.max(this.page.robot.model.total_mass(), MIN_MASS)
+    const share = this.page.feet.length ? STANDING : 1
+    return share * 9.81 * Math.max(this.page.robot.model.total_mass(), MIN_MASS)
   }
 
   hitAt(event) {
     const {robot, scene, picture} = this.page
     if (!robot || !scene) return null
-    const hit = scene.hit(picture.rayAt(event).ray ? picture.rayAt(event) : null)
+    const hit = scene.hit(picture.rayAt(event))
     if (!hit) return null
     const chain = robot.chainOf(hit.frame)
     return chain.length ? hit : null
@@ -55,7 +58,7 @@ export class Puller {
     } catch {
       // a pointer that has already gone
     }
-    event.stopPropagation()
+    event.stopImmediatePropagation()
     this.page.onPull?.(this.page.robot.model.frames[hit.frame].name)
   }
 
@@ -81,13 +84,13 @@ export class Puller {
     const target = this.page.picture.rayAt(event).ray.intersectPlane(this.held.plane, new Vector3())
     if (target) this.held.target = target.toArray()
     canvas.style.cursor = 'grabbing'
-    event.stopPropagation()
+    event.stopImmediatePropagation()
   }
 
   endDrag(event) {
     if (!this.held?.plane || event.pointerId !== this.held.pointer) return
     this.release()
-    event.stopPropagation()
+    event.stopImmediatePropagation()
   }
 
   /** Let go. */

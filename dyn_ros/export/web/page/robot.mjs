@@ -107,9 +107,11 @@ export class Robot {
     const {g} = model.generalized_gravity(q)
     const {nle} = model.nonlinear_effects(q, v)
     const {com} = model.center_of_mass(q, v, new Float64Array(model.nv))
-    const {kinetic_energy: kinetic} = model.kinetic_energy(q, v)
     const {potential_energy: potential} = model.potential_energy(q)
-    return {oMf, g, nle, com, kinetic, potential, mass: model.total_mass(), M: model.crba(q).M}
+    const {M} = model.crba(q)
+    const kinetic = 0.5 * v.reduce((sum, x, i) =>
+      sum + x * v.reduce((row, y, j) => row + M[model.nv * i + j] * y, 0), 0)
+    return {oMf, g, nle, com, kinetic, potential, mass: model.total_mass(), M}
   }
 
   /** Return mass, com and inertia of each joint's body, with payloads. */

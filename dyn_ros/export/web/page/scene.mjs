@@ -3,16 +3,15 @@
 // The picture of the robot: renderer, lights, floor and camera.
 
 import {
-  DirectionalLight, HemisphereLight, MOUSE, PerspectiveCamera, Raycaster, Scene, Spherical,
-  TOUCH, Vector2, Vector3, WebGLRenderer
+  DirectionalLight, HemisphereLight, PerspectiveCamera, Raycaster, Scene, Vector2, Vector3,
+  WebGLRenderer
 } from 'three'
-import {OrbitControls} from 'three/examples/jsm/controls/OrbitControls.js'
+import {Controls} from './controls.mjs'
 import {Floor} from './floor.mjs'
 import {fitCamera} from './geometry.mjs'
 
 const FIELD_OF_VIEW = 40 // degrees, vertical
 const MAX_PIXEL_RATIO = 2
-const KEY_STEP = 0.1 // rad
 
 /** The picture in a <canvas>; drawn again only after `draw`. */
 export class Picture {
@@ -27,17 +26,14 @@ export class Picture {
     this.camera.position.set(2, 1.6, 1)
     this.floor = new Floor()
     this.scene.add(this.floor.object, ...lights())
-    this.controls = new OrbitControls(this.camera, canvas)
-    this.controls.mouseButtons = {LEFT: MOUSE.ROTATE, MIDDLE: MOUSE.DOLLY, RIGHT: MOUSE.PAN}
-    this.controls.touches = {ONE: TOUCH.ROTATE, TWO: TOUCH.DOLLY_PAN}
-    this.isMoved = false // by the user
-    this.points = [[0, 0, 0]]
-    this.controls.addEventListener('start', () => { this.isMoved = true })
-    this.controls.addEventListener('change', () => {
+    this.controls = new Controls(this.camera, canvas, () => {
+      this.isMoved = true
       this.draw()
       this.onMove?.()
     })
-    canvas.addEventListener('keydown', event => this.handleKey(event))
+    this.isMoved = false // by the user
+    this.points = [[0, 0, 0]]
+    canvas.addEventListener('keydown', event => event.key === 'f' && this.fit())
     new ResizeObserver(() => this.resize()).observe(canvas.parentElement)
     this.resize()
   }
@@ -91,10 +87,6 @@ export class Picture {
   look(view) {
     this.camera.position.fromArray(view)
     this.controls.target.fromArray(view, 3)
-    const distance = this.camera.position.distanceTo(this.controls.target)
-    this.camera.near = Math.max(distance / 200, 1e-3)
-    this.camera.far = distance * 100
-    this.camera.updateProjectionMatrix()
     this.controls.update()
     this.draw()
   }
@@ -122,32 +114,6 @@ export class Picture {
     const ray = new Raycaster()
     ray.setFromCamera(new Vector2(x, y), this.camera)
     return ray
-  }
-
-  /** Turn the camera with the arrow keys, approach with + and -, fit with f. */
-  handleKey(event) {
-    if (event.shiftKey || event.ctrlKey || event.altKey || event.metaKey) return
-    const turns = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1]}
-    const zooms = {'+': 0.9, '=': 0.9, '-': 1 / 0.9}
-    if (event.key === 'f') this.fit()
-    else if (turns[event.key]) this.turn(...turns[event.key])
-    else if (zooms[event.key]) this.turn(0, 0, zooms[event.key])
-    else return
-    event.preventDefault()
-  }
-
-  turn(left, down, zoom = 1) {
-    this.isMoved = true
-    const offset = this.camera.position.clone().sub(this.controls.target)
-    const [x, y, z] = offset.toArray()
-    const spherical = new Spherical().setFromVector3(new Vector3(y, z, x)) // y is up
-    spherical.theta += KEY_STEP * left
-    spherical.phi += KEY_STEP * down
-    spherical.radius *= zoom
-    const turned = new Vector3().setFromSpherical(spherical.makeSafe())
-    this.camera.position.copy(this.controls.target).add(new Vector3(turned.z, turned.x, turned.y))
-    this.controls.update()
-    this.draw()
   }
 
   /** Return the picture as a PNG file. */

@@ -11,7 +11,7 @@ import {LOCAL_WORLD_ALIGNED} from '../javascript/dyn_ros.mjs'
 import {clamp, norm} from './geometry.mjs'
 
 const STEP = 1e-3 // s
-const MAX_ADVANCE = 0.05 // s; a slow page simulates in slow motion
+const MAX_ADVANCE = 0.1 // s; a slow page simulates in slow motion
 const TEST_LOAD = 0.2 // relative to the weight; at full reach, it deflects joints as below
 const TEST_ANGLE = 0.08 // rad
 const TEST_DISTANCE = 0.02 // m
@@ -22,7 +22,8 @@ const FRICTION_VELOCITY = 0.05 // rad/s, m/s; Coulomb friction grows linearly up
 const REST = 1e-3 // rad, m, and per s; a robot that is nearer to its posture rests
 const CONTACT_KP = 400 // 1/s2
 const CONTACT_KD = 40 // 1/s
-const FOOT_STIFFNESS = 8 // more than without legs, which carry the robot
+const MIN_PRESSURE = 0.01 // force with which a foot may pull before it lifts / weight
+const LEG_STIFFNESS = 4 // of a joint of a leg / what tips the robot over
 
 /** Holds the posture; compensates gravity and friction only; or is switched off. */
 export const MOTORS = ['hold', 'float', 'off']
@@ -31,10 +32,12 @@ export const MOTORS = ['hold', 'float', 'off']
 export class Simulation {
   /**
    * `model` and `contactModel` (null without feet) are instances of their own, which may be
-   * changed. `feet` are {frame, point, isSole}, with points in the world at the posture.
+   * changed. `feet` are {frame, point, isSole}, with points in the world at the posture, at the
+   * ends of `legs`, lists of joints.
    */
-  constructor(robot, model, contactModel, feet) {
+  constructor(robot, model, contactModel, feet, legs) {
     Object.assign(this, {robot, model, contactModel, feet})
+    this.legRows = new Set(feet.length ? legs.flat().map(k => model.joints[k].idx_v) : [])
     this.nv = model.nv
     this.zero = new Float64Array(model.nv)
     this.motors = 'hold'
@@ -74,16 +77,26 @@ export class Simulation {
     const weight = 9.81 * Math.max(model.total_mass(), 0.1)
     const reach = jointReach(model, model.frame_placements(q).oMf)
     const sliding = new Set(this.robot.coordinates.filter(x => x.isPrismatic).map(x => x.idx_v))
-    const factor = this.feet.length ? FOOT_STIFFNESS : 1
+    const height = this.feet.length ? this.centerHeight(q) : 0
+    const tipping = weight * height
     this.stiffness = diagonal.map((inertia, k) => {
       if (this.robot.floating >= 0 && k < 6) return inertia * 100
       const isPrismatic = sliding.has(k)
       const load = TEST_LOAD * weight * (isPrismatic ? 1 : reach[k])
       const deflection = isPrismatic ? TEST_DISTANCE : TEST_ANGLE
-      const holding = factor * Math.max(load, this.friction[k]) / deflection
+      if (this.legRows.has(k)) return LEG_STIFFNESS * tipping
+      const holding = Math.max(load, this.friction[k]) / deflection
       return Math.max(holding, inertia * MIN_FREQUENCY ** 2, MIN_STIFFNESS)
     })
-    this.gainDamping = this.stiffness.map((K, k) => 2 * Math.sqrt(K * diagonal[k]))
+    const whole = model.total_mass() * height * height
+    this.gainDamping = this.stiffness.map((K, k) =>
+      this.legRows.has(k) ? Math.sqrt(K * whole) : 2 * Math.sqrt(K * diagonal[k]))
+  }
+
+  /** Return the height of the center of mass above the feet [m]. */
+  centerHeight(q) {
+    const {com} = this.robot.model.center_of_mass(q, this.zero, this.zero)
+    return Math.max(com[2] - Math.min(...this.feet.map(({point}) => point[2])), 0.05)
   }
 
   /** Return the torques with which the motors hold the robot on its feet, with the least forces. */
@@ -110,23 +123,62 @@ export class Simulation {
     })
   }
 
-  /** Put the feet on the ground, where they stay while they carry weight. */
+  /** Put all feet on the ground, where they stay while they carry weight. */
   placeFeet() {
     if (!this.feet.length) return
     const {oMf} = this.model.frame_placements(this.q)
-    this.contactList = this.feet.map(({frame, point, isSole}) => {
-      const pose = Array.from(oMf.subarray(16 * frame, 16 * frame + 16))
-      const offset = isSole ? [0, 0, 0] : toFrame(oMf, frame, point)
-      const place = isSole ? [pose[3], pose[7], pose[11]] : point
-      const other = [...pose]
-      place.forEach((x, k) => { other[4 * k + 3] = x })
-      const placement = [1, 0, 0, offset[0], 0, 1, 0, offset[1], 0, 0, 1, offset[2], 0, 0, 0, 1]
-      return {
-        frame, placement, other_placement: other, dimension: isSole ? 6 : 3,
-        reference_frame: LOCAL_WORLD_ALIGNED, kp: CONTACT_KP, kd: CONTACT_KD
-      }
+    this.ground = Math.min(...this.feet.map(({point}) => point[2]))
+    this.stance = this.feet.map(({frame, point, isSole}) => {
+      const offset = toFrame(oMf, frame, point)
+      return {frame, isSole, offset, contact: footContact(oMf, {frame, isSole, offset})}
     })
-    this.contacts = this.contactModel.contacts(this.contactList, {damping: 1e-8})
+    this.hasStepped = false
+    this.updateContacts()
+  }
+
+  /** Use the contacts of the feet that stand. */
+  updateContacts() {
+    this.standing = this.stance.filter(foot => foot.contact)
+    const list = this.standing.map(foot => foot.contact)
+    this.contacts = list.length ? this.contactModel.contacts(list, {damping: 1e-8}) : null
+  }
+
+  /** Lift feet that would pull at the ground, and put down those that reach it. */
+  updateStance(forces) {
+    const least = -MIN_PRESSURE * 9.81 * this.model.total_mass()
+    const {oMf} = this.model.frame_placements(this.q)
+    let row = 2 // of the vertical force
+    let isChanged = false
+    for (const foot of this.stance) {
+      if (foot.contact) {
+        const isLifted = forces !== null && forces[row] < least
+        row += foot.isSole ? 6 : 3
+        if (isLifted) foot.contact = null
+        isChanged ||= isLifted
+      } else if (this.reachesGround(foot, oMf)) {
+        foot.contact = footContact(oMf, foot, this.ground)
+        this.hasStepped = isChanged = true
+      }
+    }
+    if (isChanged) this.updateContacts()
+  }
+
+  /** Return true if a foot is at the ground and moves down. */
+  reachesGround({frame, offset}, oMf) {
+    if (pointOf(oMf, frame, offset)[2] > this.ground) return false
+    const {frame_jacobian: J} =
+      this.model.frame_jacobian(this.q, frame, LOCAL_WORLD_ALIGNED, offset)
+    return this.v.reduce((sum, x, k) => sum + J[6 * k + 2] * x, 0) < 0
+  }
+
+  /** Return true if a robot on legs lies on the ground, or upside down. */
+  hasFallen() {
+    if (!this.feet.length) return false
+    const start = this.model.joints[this.robot.floating].idx_q
+    const [x, y] = this.q.subarray(start + 3, start + 5)
+    const upright = 1 - 2 * (x * x + y * y)
+    const height = (this.q[start + 2] - this.ground) / (this.posture[start + 2] - this.ground)
+    return upright < 0.5 || height < 0.4
   }
 
   /** Advance by a time [s]; return false if the robot rests in its posture. */
@@ -137,13 +189,29 @@ export class Simulation {
       this.start(this.posture)
       return false
     }
+    if (this.hasFallen()) {
+      this.pull = null
+      this.start(this.posture)
+      this.onFall?.()
+      return false
+    }
     return this.pull !== null || !this.rests()
   }
 
   rests() {
     const speed = Math.max(0, ...this.v.map(Math.abs))
     if (this.motors !== 'hold') return speed < REST
-    return speed < REST && Math.max(0, ...this.offsets().map(Math.abs)) < REST
+    const offsets = this.offsets().subarray(this.feet.length ? 6 : 0)
+    return speed < REST && Math.max(0, ...offsets.map(Math.abs)) < REST
+  }
+
+  /** Return the posture that the robot returns to; where its feet are, if they have stepped. */
+  restingPosture() {
+    const q = Float64Array.from(this.posture)
+    if (!this.feet.length || !this.hasStepped) return q
+    const start = this.model.joints[this.robot.floating].idx_q
+    q.set(this.q.subarray(start, start + 7), start)
+    return q
   }
 
   /** Return what leads from the state to the posture, in the directions of v. */
@@ -159,7 +227,7 @@ export class Simulation {
 
   step(h) {
     const {q, v, nv} = this
-    const isFree = this.contacts && this.robot.floating >= 0 // nothing holds a base on feet
+    const isFree = this.feet.length > 0 // nothing holds a base on feet
     const offsets = this.offsets()
     const tau = new Float64Array(nv)
     const armature = new Float64Array(nv)
@@ -200,15 +268,15 @@ export class Simulation {
   accelerations(tau, armature) {
     const model = this.contacts ? this.contactModel : this.model
     model.set_armature(armature)
-    try {
-      if (!this.contacts) return model.aba(this.q, this.v, tau).ddq
-      const {ddq, lambda_c: forces} = model.contact_dynamics(this.q, this.v, tau, this.contacts)
-      this.forces = forces
+    if (!this.contacts) {
+      const {ddq} = resultsOf(() => model.aba(this.q, this.v, tau))
+      if (this.feet.length) this.updateStance(null)
       return ddq
-    } catch (error) {
-      if (error.results?.ddq) return error.results.ddq // a joint that moves almost no inertia
-      throw error
     }
+    const results = resultsOf(() => model.contact_dynamics(this.q, this.v, tau, this.contacts))
+    this.forces = results.lambda_c
+    this.updateStance(this.forces)
+    return results.ddq
   }
 
   move(h, ddq) {
@@ -222,6 +290,40 @@ export class Simulation {
       v[idx_v] = 0
     }
   }
+}
+
+/** Return results, also if a joint moves almost no inertia. */
+function resultsOf(call) {
+  try {
+    return call()
+  } catch (error) {
+    if (error.results) return error.results
+    throw error
+  }
+}
+
+/** Return the contact of a foot with the ground, at its present place. */
+function footContact(oMf, {frame, isSole, offset}, height = null) {
+  const place = isSole ? pointOf(oMf, frame, [0, 0, 0]) : pointOf(oMf, frame, offset)
+  if (height !== null) place[2] += height - pointOf(oMf, frame, offset)[2]
+  const other = Array.from(oMf.subarray(16 * frame, 16 * frame + 16))
+  place.forEach((x, k) => { other[4 * k + 3] = x })
+  const [x, y, z] = isSole ? [0, 0, 0] : offset
+  return {
+    frame,
+    placement: [1, 0, 0, x, 0, 1, 0, y, 0, 0, 1, z, 0, 0, 0, 1],
+    other_placement: other,
+    dimension: isSole ? 6 : 3,
+    reference_frame: LOCAL_WORLD_ALIGNED,
+    kp: CONTACT_KP,
+    kd: CONTACT_KD
+  }
+}
+
+/** Return a point of a frame in the world. */
+function pointOf(oMf, frame, offset) {
+  const X = oMf.subarray(16 * frame, 16 * frame + 12)
+  return [0, 4, 8].map(i => X[i] * offset[0] + X[i + 1] * offset[1] + X[i + 2] * offset[2] + X[i + 3])
 }
 
 /** Return the point of the world in the axes of a frame. */

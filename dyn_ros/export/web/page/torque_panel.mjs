@@ -27,9 +27,11 @@ export class TorquePanel {
     const {model} = robot
     const units = new Map(robot.coordinates.map(coordinate =>
       [coordinate.idx_v, coordinate.isPrismatic ? 'N' : 'N m']))
+    const singles = new Set(robot.singles.map(({idx_v}) => idx_v))
     this.rows = model.velocity_names.map((name, k) => {
       const linear = robot.floating >= 0 && k < 3
-      return this.row(name, units.get(k) ?? (linear ? 'N' : 'N m'), model.effort_limit[k])
+      const row = this.row(name, units.get(k) ?? (linear ? 'N' : 'N m'), model.effort_limit[k])
+      return {...row, isBase: !singles.has(k)}
     })
     this.bars.replaceChildren(...this.rows.map(row => row.node))
   }
@@ -54,7 +56,8 @@ export class TorquePanel {
     this.source.choose(source)
     const standing = this.page.feet.length ? ' on its feet.' : '.'
     this.text.textContent = SOURCE_TEXTS[source] + (source === 'motors' ? standing : '')
-    this.rows.forEach(({fill, value, share, limit, hasLimit}, k) => {
+    this.rows.forEach(({node, fill, value, share, limit, hasLimit, isBase}, k) => {
+      node.hidden = isBase && source === 'motors'
       const load = loadOf(tau[k], limit)
       const width = 50 * Math.min(Math.abs(load), 1)
       fill.style.left = `${load < 0 ? 50 - width : 50}%`
