@@ -15,7 +15,7 @@ export class FramePanel {
     this.page = page
     const {state} = page
     this.frame = select('Frame', [], '', frame => state.set({frame}))
-    this.reference = select('Axes and origin', REFERENCES, state.values.reference,
+    this.reference = select('Axes', REFERENCES, state.values.reference,
       reference => state.set({reference}))
     this.ellipsoid = checkBox('Velocity ellipsoid', false, isOn => state.toggle('ellipsoid', isOn))
     this.facts = element('dl', {class: 'facts'})

@@ -12,7 +12,7 @@ export class InertiaPanel {
     this.map = new HeatMap('M', (i, j) => this.unitOf(i, j))
     this.facts = element('dl', {class: 'facts'})
     this.values = ['Kinetic energy', 'Potential energy', 'Total energy', 'Moving mass',
-      'Center of mass', 'Largest / smallest inertia of M'].map(name => {
+      'Center of mass', 'Diagonal of M, largest / smallest'].map(name => {
       const value = element('dd', {})
       this.facts.append(element('dt', {text: name}), value)
       return value

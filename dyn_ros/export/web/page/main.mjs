@@ -14,9 +14,10 @@ import {loadScript, unpack} from './scripts.mjs'
 import {State} from './state.mjs'
 
 const ADDRESS_DELAY = 300 // ms
+const MAX_DESCRIPTIONS = 200 // of one folder, to choose from
 const byId = id => document.getElementById(id)
 const place = Object.fromEntries(
-  ['canvas', 'left', 'right', 'title', 'notice', 'pull', 'robots', 'file', 'folder', 'fit', 'embed']
+  ['canvas', 'left', 'right', 'notice', 'descriptions', 'pull', 'robots', 'file', 'folder', 'fit', 'embed']
     .map(id => [id, byId(id)]))
 
 async function start() {
@@ -30,7 +31,8 @@ async function start() {
   page.paint()
   keepAddress(page)
   receiveFiles(page)
-  place.robots.addEventListener('change', () => openShipped(page, place.robots.value))
+  place.robots.addEventListener('change', () =>
+    place.robots.value && openShipped(page, place.robots.value))
   place.fit.addEventListener('click', () => page.picture.fit())
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => page.paint())
   addEventListener('hashchange', () => applyAddress(page, names))
@@ -52,7 +54,9 @@ async function openShipped(page, name, wanted = {}) {
     const {urdf, files, root} = await loadScript(`robots/${name}`)
     const entries = await Promise.all(Object.entries(files).map(async ([path, content]) =>
       [path, new Blob([await unpack(content)])]))
+    place.robots.querySelector('[value=""]')?.remove()
     place.robots.value = name
+    place.descriptions.hidden = true
     page.say('')
     page.usualRoot = root
     await page.open(new RobotFiles(entries), `${name}.urdf`, urdf, name,
@@ -76,9 +80,8 @@ async function openFiles(page, entries) {
     const wanted = page.awaited?.file === name ? page.awaited.wanted : {}
     page.usualRoot = ''
     await page.open(files, path, found.text, name, {...wanted, robot: '', file: name})
-    place.robots.value = ''
-    const others = paths.length - 1
-    if (others > 0) offerOthers(page, files, paths, path)
+    showOwn(name)
+    offerOthers(page, files, paths, path)
   } catch (error) {
     report(page, path ? baseName(path) : 'The files', error)
   }
@@ -99,19 +102,41 @@ async function firstRobot(files, paths) {
   throw failure
 }
 
+/** Show the name of the user's file among the robots. */
+function showOwn(name) {
+  const own = place.robots.querySelector('[value=""]') ?? element('option', {value: ''})
+  own.textContent = name
+  place.robots.prepend(own)
+  place.robots.value = ''
+}
+
+/** Offer all descriptions among the files of the user. */
 function offerOthers(page, files, paths, chosen) {
-  const list = element('select', {'aria-label': 'Description', onchange: async () => {
+  const list = place.descriptions
+  list.hidden = paths.length < 2
+  const folder = commonFolder(paths)
+  list.replaceChildren(...paths.slice(0, MAX_DESCRIPTIONS).map(path =>
+    element('option', {value: path, text: path.slice(folder.length)})))
+  list.value = chosen
+  list.onchange = async () => {
+    const name = baseName(list.value)
     try {
       const text = await files.readDescription(list.value)
-      await page.open(files, list.value, text, baseName(list.value), {robot: '', file: baseName(list.value)})
+      await page.open(files, list.value, text, name, {robot: '', file: name})
+      showOwn(name)
     } catch (error) {
-      report(page, baseName(list.value), error)
+      report(page, name, error)
     }
-  }}, paths.slice(0, 200).map(path => element('option', {value: path, text: path})))
-  list.value = chosen
-  page.say('')
-  place.notice.replaceChildren(element('span', {text: `${paths.length} descriptions: `}), list)
-  place.notice.hidden = false
+  }
+}
+
+function commonFolder(paths) {
+  const [first] = paths
+  let length = first.lastIndexOf('/') + 1
+  while (length && !paths.every(path => path.startsWith(first.slice(0, length)))) {
+    length = first.lastIndexOf('/', length - 2) + 1
+  }
+  return first.slice(0, length)
 }
 
 function report(page, name, error) {

@@ -73,17 +73,18 @@ export class MovePanel {
     }
     const common = {min: round(lower * scale), max: round(upper * scale)}
     const range = element('input', {
-      ...common, type: 'range', id, step: scale === 1 ? 0.01 : 0.5,
+      ...common, type: 'range', id, step: scale !== 1 ? 0.5 : upper - lower < 1 ? 0.001 : 0.01,
       'aria-label': `${coordinate.name} [${unit}]`, oninput: () => set(range.value)
     })
     const number = element('input', {
       ...common, type: 'number', step: 'any', 'aria-label': `${coordinate.name} [${unit}], number`,
       onchange: () => set(Math.min(Math.max(number.value, lower * scale), upper * scale))
     })
+    const digits = scale === 1 ? (upper - lower < 1 ? 3 : 1) : 0
     const ends = element('span', {class: 'ends', 'aria-hidden': true},
-      element('span', {text: numberText(lower * scale, scale === 1 ? 1 : 0)}),
+      element('span', {text: numberText(lower * scale, digits)}),
       element('span', {class: 'unit', text: coordinate.isLimited || isVelocity ? unit : `${unit}, no limit`}),
-      element('span', {text: numberText(upper * scale, scale === 1 ? 1 : 0)}))
+      element('span', {text: numberText(upper * scale, digits)}))
     const name = element('label', {for: id, text: coordinate.name, title: coordinate.name})
     const node = element('div', {class: 'slider'}, name, number, range, ends)
     return {coordinate, node, range, number, scale, isVelocity}

@@ -210,7 +210,7 @@ export class Page {
     const {robot} = this
     const findings = inertiaFindings(robot.description)
     const {warnings} = robot.description
-    this.place.title.textContent = this.title
+    document.title = `${this.title} – dyn_ros`
     for (const panel of [this.move, this.load, this.torques, this.inertia, this.frames]) {
       panel.showRobot(robot)
     }
