@@ -10,6 +10,8 @@ import {constraintsModel} from './engine.mjs'
 import {REFERENCES} from './state.mjs'
 
 const MANY = 8 // sliders; more would not fit
+const AXES = ['#e0332f', '#2f9e44', '#2f6fe0']
+const VELOCITY_COLORS = [COLORS.torque, COLORS.inertia] // linear and angular
 const CONSTRAINTS = [
   ['z', 'height', [2]], ['xyz', 'position', [0, 1, 2]], ['pose', 'pose', [0, 1, 2, 3, 4, 5]]
 ]
@@ -21,7 +23,10 @@ export class Embed {
     this.content = new {frames: Frames, nle: NonlinearEffects, constraint: Constraint}[kind](page)
     node.append(this.content.node)
     page.onRobot = () => this.content.showRobot()
-    page.drawMore = markers => this.content.draw?.(markers)
+    page.drawMore = markers => {
+      this.content.compute?.()
+      this.content.draw?.(markers)
+    }
     page.state.values.shows = []
     const drawState = page.drawState.bind(page)
     page.drawState = () => {
@@ -72,13 +77,19 @@ class Frames {
     this.page = page
     const {state} = page
     this.frame = select('Frame', [], '', frame => state.set({frame}))
-    this.reference = select('Reference frame', REFERENCES, state.values.reference,
+    this.reference = select('Axes', REFERENCES, state.values.reference,
       reference => state.set({reference}))
     this.sliders = new Sliders(page, false)
     this.speeds = new Sliders(page, true)
     this.table = element('table', {class: 'numbers'})
     this.text = element('p', {class: 'soft'})
-    this.node = element('div', {}, this.frame, this.reference, this.text, this.table,
+    const legend = element('p', {class: 'legend'}, ['linear velocity', 'angular velocity']
+      .map((text, k) => {
+        const swatch = element('i', {class: 'swatch', 'aria-hidden': true})
+        swatch.style.background = VELOCITY_COLORS[k]
+        return element('span', {}, swatch, text)
+      }))
+    this.node = element('div', {}, this.frame, this.reference, this.text, legend, this.table,
       element('h2', {text: 'Velocities v'}), this.speeds.node,
       element('h2', {text: 'Positions q'}), this.sliders.node)
   }
@@ -136,19 +147,20 @@ class Frames {
     const inWorld = vector => isLocal ? rotate(oMf, k, vector) : vector
     const origin = reference === 'WORLD' ? [0, 0, 0] : [oMf[16 * k + 3], oMf[16 * k + 7], oMf[16 * k + 11]]
     const scale = 0.5 * markers.reach
-    markers.frames([k], 2)
-    worldAxes(markers, origin, isLocal ? oMf : null, k)
-    markers.arrow(origin, inWorld(velocity.slice(0, 3)).map(x => scale * x), colorOf(COLORS.linear), 0.014)
-    const angular = inWorld(velocity.slice(3)).map(x => 0.25 * scale * x)
-    markers.arrow(origin, angular, colorOf(COLORS.angular), 0.01)
-    markers.curved(origin, angular, colorOf(COLORS.angular), 0.007)
+    if (reference === 'WORLD') markers.frames([k])
+    axesOf(markers, origin, isLocal ? oMf : null, k)
+    const [linear, angular] = [velocity.slice(0, 3), velocity.slice(3)].map(inWorld)
+    markers.arrow(origin, linear.map(x => scale * x), colorOf(VELOCITY_COLORS[0]), 0.016)
+    const turn = angular.map(x => 0.4 * scale * x)
+    markers.arrow(origin, turn, colorOf(VELOCITY_COLORS[1]), 0.012)
+    markers.curved(origin, turn, colorOf(VELOCITY_COLORS[1]), 0.007)
   }
 }
 
-/** Draw the axes in which a velocity is expressed, at its origin. */
-function worldAxes(markers, origin, oMf, k) {
-  const size = 0.22 * markers.reach
-  ;['#e0332f', '#2f9e44', '#2f6fe0'].forEach((color, axis) => {
+/** Draw the axes in which a velocity is expressed, at its origin: the world's or a frame's. */
+function axesOf(markers, origin, oMf, k) {
+  const size = 0.16 * markers.reach
+  AXES.forEach((color, axis) => {
     const vector = [0, 0, 0]
     vector[axis] = size
     markers.arrow(origin, oMf ? rotate(oMf, k, vector) : vector, colorOf(color), 0.006)
@@ -255,23 +267,24 @@ class Constraint {
     return {free, held, k}
   }
 
-  update() {
-    this.sliders.update()
+  compute() {
     if (!this.model) return
     const {page} = this
-    const {robot, q} = page
     const [, , rows] = CONSTRAINTS.find(([key]) => key === this.kind)
-    try {
-      this.result = this.solve(rows)
-    } catch (error) {
-      this.tip.textContent = error.message
-      return
-    }
+    this.result = this.solve(rows)
     const {free, held, k} = this.result
-    const J = page.jacobian(q, k, REFERENCES.indexOf('LOCAL_WORLD_ALIGNED'))
+    const J = page.jacobian(page.q, k, REFERENCES.indexOf('LOCAL_WORLD_ALIGNED'))
     const acceleration = ddq => Array.from({length: 3}, (_, i) =>
       ddq.reduce((sum, x, n) => sum + J[6 * n + i] * x, 0))
     this.accelerations = [acceleration(free), acceleration(held.ddq)]
+  }
+
+  update() {
+    this.sliders.update()
+    if (!this.result) return
+    const {page} = this
+    const {robot} = page
+    const {free, held} = this.result
     const [a, b] = this.accelerations.map(vector => vector.map(x => numberText(x)).join(', '))
     this.tip.textContent = `Acceleration of ${page.frame} [m/s²]: ${a} without, ${b} with the constraint.`
     const head = element('tr', {}, ['Joint', 'ddq without', 'ddq with', 'constraint torque'].map(text =>
