@@ -22,11 +22,10 @@ from ...engine.model.urdf import UrdfError, read_urdf
 from ...files.writing import install_files
 from ..c_library import run_command, write_texts
 from ..functions import find_functions
-from . import javascript_module, module
-from .layout import layout_module
+from .javascript_module import module_texts
+from .module import MEMBERS, export_web_module
 
 PAGE = Path(__file__).parent / "page"
-JAVASCRIPT = Path(__file__).parent / "javascript"
 SHIPPED_ROBOTS = (
     *(Path(__file__).parents[2] / "robots" / f"{name}.urdf" for name in ("arm7", "quadruped")),
     *sorted((PAGE / "robots").glob("*.urdf")),
@@ -141,7 +140,7 @@ def _export_modules(
     """Return the WebAssembly modules by name."""
     contents = {}
     for name, functions in MODULES.items():
-        module.export_web_module(folder / name, functions, progress=progress)
+        export_web_module(folder / name, functions, progress=progress)
         contents[name] = (folder / name / "dyn_ros.wasm").read_bytes()
     return contents
 
@@ -150,10 +149,7 @@ def _write_sources(build: Path, engine: bytes) -> None:
     """Write the page's modules and those that they import, as they are bundled."""
     shutil.copytree(PAGE, build / "page")
     names = [name for functions in MODULES.values() for name in functions]
-    texts = javascript_module.module_texts(find_functions(names), module._MEMBERS)
-    javascript = {path.name: path.read_text(encoding="utf-8") for path in JAVASCRIPT.glob("*.mjs")}
-    javascript |= {"dyn_ros.mjs": texts["dyn_ros.mjs"], "layout.mjs": layout_module()}
-    write_texts(build / "javascript", javascript)
+    write_texts(build / "javascript", module_texts(find_functions(names), MEMBERS))
     text = f"export default {json.dumps(_pack(engine))}\n"
     (build / "page" / "engine_module.mjs").write_text(text, encoding="utf-8")
 
@@ -162,7 +158,6 @@ def _bundle(packages: Path, entry: Path, output: Path) -> None:
     """Bundle a module and what it imports to a classic script."""
     (entry.parents[1] / "node_modules").unlink(missing_ok=True)
     (entry.parents[1] / "node_modules").symlink_to(packages / "node_modules")
-    is_format = entry.stem == "mesh_formats"
     run_command(
         [
             str(packages / "node_modules" / ".bin" / "esbuild"),
@@ -174,7 +169,7 @@ def _bundle(packages: Path, entry: Path, output: Path) -> None:
             "--charset=utf8",
             "--legal-comments=none",
             "--log-level=warning",
-            *(["--drop:console"] if is_format else []),
+            "--drop:console",  # of three; the page reports what matters
             f"--outfile={output}",
         ]
     )
