@@ -20,8 +20,8 @@ export class CheckPanel {
     this.failed = []
   }
 
-  /** Show findings of `inertiaFindings`, warnings and omitted shapes of a robot. */
-  showRobot(findings, warnings) {
+  /** Show findings of `inertiaFindings`, warnings, and pairs of a mesh's shape and a reason. */
+  showRobot(findings, warnings, failures) {
     this.count = findings.length
     this.chosen = null
     this.failed = []
@@ -30,6 +30,7 @@ export class CheckPanel {
     if (findings.length > MOST) this.findings.append(line(`${findings.length - MOST} more`))
     this.warnings.replaceChildren(...warnings.slice(0, MOST).map(text => line(text)))
     this.files.replaceChildren()
+    for (const [shape, reason] of failures) this.addFile(shape.uri, reason)
     this.note.textContent = 'dyn_ros check also compares the inertias with the meshes, and limits ' +
       'with each other: dyn_ros check robot.urdf'
     this.update()
@@ -51,15 +52,14 @@ export class CheckPanel {
     this.page.highlight(this.chosen ? link : null)
   }
 
-  /** List a file that cannot be shown, with the reason. */
+  /** List a file that cannot be shown once, with the reason. */
   addFile(path, reason) {
-    const known = this.failed.find(other => other.path === path && other.reason === reason)
-    if (known) return
+    if (this.failed.some(other => other.path === path)) return
     this.failed.push({path, reason})
     if (this.failed.length <= MOST) {
-      this.files.append(element('li', {}, element('b', {text: path}), element('span', {text: reason})))
+      this.files.append(element('li', {}, element('b', {text: path}),
+        element('span', {text: reason})))
     }
-    this.update()
   }
 
   update() {

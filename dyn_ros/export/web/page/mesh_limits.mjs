@@ -33,7 +33,7 @@ export function requireFewTriangles(count) {
 
 /** Throw a MeshError if a text may contain too many numbers; each may be a corner. */
 export function requireFewNumbers(bytes) {
-  let count = 0
+  let count = bytes[0] > 32 ? 1 : 0
   for (let k = 1; k < bytes.length; k++) if (bytes[k] > 32 && bytes[k - 1] <= 32) count++
   if (count > MAX_NUMBER_COUNT) {
     throw new MeshError(`it may contain ${count.toLocaleString('en-US')} numbers, more than the ` +

@@ -6,6 +6,7 @@ import {
   BufferAttribute, BufferGeometry, Color, DoubleSide, Group, Matrix4, Mesh, MeshStandardMaterial,
   RepeatWrapping, SRGBColorSpace, Texture
 } from 'three'
+import {parseLeniently} from '../javascript/xml.mjs'
 import {
   MeshError, requireFewNumbers, requireFewTriangles, requireSize, requireSmallCollada
 } from './mesh_limits.mjs'
@@ -68,6 +69,7 @@ export class MeshReader {
   }
 
   async colladaSurfaces(formats, text, path) {
+    readOrFail(() => parseLeniently(text)) // DOMParser would report errors on the console
     const root = new DOMParser().parseFromString(text, 'text/xml').documentElement
     if (root.localName !== 'COLLADA') throw new MeshError('it is not COLLADA; export it again')
     requireSmallCollada(root)

@@ -78,6 +78,8 @@ export class Page {
     const fixed = await Robot.open(this.library, text)
     const {shapes, problems} = readShapes(text)
     if (serial !== this.serial) return
+    this.meshesLoaded = false
+    this.failures = []
     this.closeRobot()
     Object.assign(this, {files, path, text, shapes, reader: new MeshReader(files, path)})
     this.robotPath = wanted.robot ? knownPath(wanted.robot) : baseName(path)
@@ -88,8 +90,10 @@ export class Page {
     const failures = []
     await scene.add(shapes, this.reader, (shape, reason) => failures.push([shape, reason]))
     if (scene !== this.scene) return
-    this.reportFailures(failures)
+    this.failures = failures
     await this.arrange()
+    this.announceFailures()
+    this.meshesLoaded = true
   }
 
   closeRobot() {
@@ -216,22 +220,15 @@ export class Page {
     }
     this.markers.reported = new Set(findings.map(finding =>
       robot.model.frames.find(frame => frame.is_link && frame.name === finding.link)?.joint))
-    this.check.showRobot(findings, [...warnings, ...this.problems])
+    this.check.showRobot(findings, [...warnings, ...this.problems], this.failures)
     this.show.update()
   }
 
-  reportFailures(failures) {
-    if (!this.hasPanels) return
-    this.failures = failures
-    const seen = new Set()
-    for (const [shape, reason] of failures) {
-      if (!seen.has(shape.uri)) this.check.addFile(shape.uri, reason)
-      seen.add(shape.uri)
-    }
-    if (seen.size) {
-      const meshes = seen.size === 1 ? '1 mesh is' : `${seen.size} meshes are`
-      this.say(`${meshes} not shown; see Check`)
-    }
+  /** Say how many meshes are not shown. */
+  announceFailures() {
+    const count = new Set(this.failures.map(([shape]) => shape.uri)).size
+    if (!count || !this.hasPanels) return
+    this.say(`${count === 1 ? '1 mesh is' : `${count} meshes are`} not shown; see Check`)
   }
 
   // --- the chosen frames

@@ -1,0 +1,338 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The static page in Chromium, opened from its file: numbers, files of users, and motion."""
+
+import json
+import re
+import struct
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from export.tools import require_tools
+from viewer.chromium import TIMEOUT
+
+import dyn_ros
+
+ROBOTS = Path(dyn_ros.__file__).parent / "robots"
+BOX = np.array([[x, y, z] for x in (-0.1, 0.1) for y in (-0.1, 0.1) for z in (-0.1, 0.1)])
+TRIANGLES = [(0, 1, 3), (0, 3, 2), (4, 6, 7), (4, 7, 5), (0, 4, 5), (0, 5, 1)]
+URDF = """<robot name="hostile">
+  <link name="{base}">
+    <inertial><mass value="1"/><inertia ixx=".1" iyy=".1" izz=".1" ixy="0" ixz="0" iyz="0"/></inertial>
+    {shapes}
+  </link>
+  <joint name="{joint}" type="revolute">
+    <parent link="{base}"/><child link="{tip}"/><axis xyz="0 1 0"/>
+    <limit lower="-1" upper="1" effort="20" velocity="2"/><dynamics damping="0.1"/>
+  </joint>
+  <link name="{tip}">
+    <inertial><origin xyz="0.2 0 0"/><mass value="1"/>
+      <inertia ixx=".01" iyy=".01" izz=".01" ixy="0" ixz="0" iyz="0"/></inertial>
+    <visual><origin xyz="0.2 0 0"/><geometry><box size="0.4 0.05 0.05"/></geometry></visual>
+  </link>
+</robot>
+"""
+COLLADA = """<?xml version="1.0"?><COLLADA xmlns="http://www.collada.org/2005/11/COLLADASchema"
+ version="1.4.1"><asset><unit meter="1"/><up_axis>Z_UP</up_axis></asset>
+<library_geometries><geometry id="g"><mesh><source id="p"><float_array id="a" count="9">
+0 0 0 0.3 0 0 0 0.3 0</float_array><technique_common><accessor source="#a" count="3" stride="3">
+<param name="X" type="float"/><param name="Y" type="float"/><param name="Z" type="float"/>
+</accessor></technique_common></source><vertices id="v"><input semantic="POSITION" source="#p"/>
+</vertices><triangles count="1"><input semantic="VERTEX" source="#v" offset="0"/><p>0 1 2</p>
+</triangles></mesh></geometry></library_geometries><library_visual_scenes><visual_scene id="s">
+<node id="n"><instance_geometry url="#g"/></node></visual_scene></library_visual_scenes>
+<scene><instance_visual_scene url="#s"/></scene></COLLADA>"""
+OBJ = "mtllib box.mtl\nusemtl red\nv 0 0 0\nv 0.2 0 0\nv 0 0.2 0\nf 1 2 3\n"
+MTL = "newmtl red\nKd 1 0 0\n"
+
+
+def stl(count=None):
+    """Return a binary STL file of a box, whose header claims a count of triangles."""
+    triangles = b"".join(
+        struct.pack("<12fH", 0, 0, 0, *BOX[list(corners)].ravel(), 0) for corners in TRIANGLES
+    )
+    return bytes(80) + struct.pack("<I", len(TRIANGLES) if count is None else count) + triangles
+
+
+def describe(shapes="", base="base", joint="hinge", tip="tip"):
+    return URDF.format(shapes=shapes, base=base, joint=joint, tip=tip)
+
+
+def mesh(uri):
+    return f'<visual><geometry><mesh filename="{uri}"/></geometry></visual>'
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    """The page as ``make page`` builds it."""
+    pytest.importorskip("numba", reason="nothing can be compiled")
+    from dyn_ros.export.web.module import find_tools
+    from dyn_ros.export.web.page import export_page
+
+    require_tools("node", "npm")
+    try:
+        find_tools()
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
+    folder = tmp_path_factory.mktemp("page")
+    export_page(folder)
+    return folder
+
+
+class OpenPage:
+    """A page in a tab, with what it says on the console, and what it requests."""
+
+    def __init__(self, browser, folder):
+        self.folder = folder
+        context = browser.new_context(viewport={"width": 1200, "height": 700})
+        self.tab = context.new_page()
+        self.tab.set_default_timeout(TIMEOUT)
+        self.errors, self.requests = [], []
+        self.tab.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.tab.on(
+            "console",
+            lambda message: message.type == "error" and self.errors.append(message.text),
+        )
+        self.tab.on("request", lambda request: self.requests.append(request.url))
+
+    def open(self, address=""):
+        self.tab.goto("about:blank")
+        self.tab.goto(f"{self.folder.as_uri()}/index.html#{address}")
+        self.wait("!!globalThis.dynRosPage?.terms")
+        return self
+
+    def run(self, script):
+        return self.tab.evaluate(script)
+
+    def wait(self, script):
+        end = time.monotonic() + TIMEOUT / 1000
+        while not self.run(script):
+            assert time.monotonic() < end, script
+            time.sleep(0.02)
+
+    def numbers(self):
+        text = "JSON.stringify(dynRosPage.numbers(), (_, x) => x?.BYTES_PER_ELEMENT ? [...x] : x)"
+        return json.loads(self.run(text))
+
+    def drop(self, path, name):
+        """Drop a folder or a file; wait until the robot is shown, or the reason why not."""
+        self.tab.set_input_files("#folder" if path.is_dir() else "#file", path)
+        shown = f"dynRosPage.title === {json.dumps(name)}"
+        self.wait(f"({shown} && dynRosPage.meshesLoaded) || !!document.querySelector('.error:not([hidden])')")
+
+    def notice(self):
+        return self.tab.inner_text("#notice")
+
+    def choose_tab(self, name):
+        self.tab.get_by_role("tab", name=re.compile(f"^{name}")).click()
+
+
+@pytest.fixture(scope="module")
+def page(browser, folder):
+    return OpenPage(browser, folder).open()
+
+
+@pytest.fixture(autouse=True)
+def nothing_leaves_the_page(page):
+    """No test causes an error on the console, or a request to another place."""
+    page.errors.clear()
+    page.requests.clear()
+    yield
+    assert page.errors == []
+    prefixes = (page.folder.as_uri(), "blob:", "data:", "about:")
+    assert [url for url in page.requests if not url.startswith(prefixes)] == []
+
+
+def test_numbers_are_pythons(page):
+    model = dyn_ros.Model.from_urdf_file(ROBOTS / "arm7.urdf")
+    data = dyn_ros.Data(model)
+    q = np.array([0.3, -0.5, 0.2, 1.1, -0.4, 0.6, 0.1])
+    v = np.array([0.5, 0.1, -0.3, 0.2, 0.4, -0.6, 0.7])
+    radius = (0.75 * 2.0 / (np.pi * 4500.0)) ** (1 / 3)
+    inertia = 0.4 * 2.0 * radius**2 * np.eye(3)
+    model.set_payload("payload", "tool", 2.0, [0.0, 0.0, radius], inertia)
+    text = f"q={','.join(map(str, q))}&v={','.join(map(str, v))}"
+    page.open(f"robot=arm7&{text}&payload=2&carrier=tool&frame=tool&reference=LOCAL")
+    numbers = page.numbers()
+    local = dyn_ros.ReferenceFrame.LOCAL
+    for name, expected in (
+        ("generalized_gravity", dyn_ros.generalized_gravity(model, data, q)),
+        ("nonlinear_effects", dyn_ros.nonlinear_effects(model, data, q, v)),
+        ("M", dyn_ros.crba(model, data, q)),
+        ("frame_jacobian", dyn_ros.frame_jacobian(model, data, q, "tool", local)),
+        ("kinetic_energy", dyn_ros.kinetic_energy(model, data, q, v)),
+        ("potential_energy", dyn_ros.potential_energy(model, data, q)),
+    ):
+        np.testing.assert_allclose(numbers[name], expected, rtol=1e-12, atol=1e-12)
+    shown = [text.replace("\u2212", "-") for text in page.tab.locator(".bar output").all_inner_texts()]
+    expected = dyn_ros.generalized_gravity(model, data, q)
+    np.testing.assert_allclose(np.array(shown, float), expected, atol=0.0051)
+
+
+def test_a_robot_with_meshes(page, tmp_path):
+    meshes = tmp_path / "my_robot" / "meshes"
+    meshes.mkdir(parents=True)
+    (tmp_path / "my_robot" / "urdf").mkdir()
+    for name, content in {"a.stl": stl(), "b.obj": OBJ, "box.mtl": MTL, "c.dae": COLLADA}.items():
+        (meshes / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    shapes = mesh("package://my_robot/meshes/a.stl") + mesh("../meshes/b.obj") + mesh("../meshes/c.dae")
+    (tmp_path / "my_robot" / "urdf" / "robot.urdf").write_text(describe(shapes))
+    page.drop(tmp_path / "my_robot", "robot.urdf")
+    assert page.run("dynRosPage.check.failed") == []
+    assert page.run("dynRosPage.scene.links.get('base').visual.children.length") == 3
+
+
+def test_missing_meshes_are_listed(page, tmp_path):
+    path = tmp_path / "missing.urdf"
+    path.write_text(describe(mesh("package://gone/meshes/arm.stl") + mesh("/etc/passwd.stl")))
+    page.drop(path, "missing.urdf")
+    assert page.notice() == "2 meshes are not shown; see Check"
+    page.choose_tab("Check")
+    text = page.tab.inner_text(".left")
+    assert "package://gone/meshes/arm.stl" in text and "/etc/passwd.stl" in text
+    assert "drop the folder that contains it" in text
+
+
+def test_hostile_names_are_only_text(page, tmp_path):
+    name = "&lt;img src=x onerror=&quot;globalThis.attacked=1&quot;&gt;"
+    path = tmp_path / "<b>robot.urdf"
+    path.write_text(describe(base=name, joint=f"{name}\u0027]", tip="__proto__"))
+    page.drop(path, path.name)
+    assert page.run("dynRosPage.title") == path.name
+    for tab in ("Load", "Show", "Check", "Inertia", "Frame", "Code", "Move"):
+        page.choose_tab(tab)
+    assert page.run("[document.querySelectorAll('img, b img').length, globalThis.attacked]") == [0, None]
+    assert "<img src=x" in page.tab.inner_text(".sliders")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "text"),
+    [
+        ("claims.stl", stl(10**9), "its header claims 1,000,000,000 triangles"),
+        ("short.stl", b"abc", "it is not an STL file"),
+        ("large.obj", b"v 0 0 0\n" * 2_600_000, "more than the limit of 20 MB"),
+        ("many.obj", b"f 1 1 1\n" * 1_100_000, "may contain 4,400,000 numbers"),
+        ("damaged.dae", b"<COLLADA><library_geometries>", "it is damaged"),
+        ("other.dae", b"<html/>", "it is not COLLADA"),
+        ("picture.glb", b"glTF", "is not supported; use STL, OBJ or COLLADA"),
+    ],
+)
+def test_hostile_meshes_are_refused(page, tmp_path, name, content, text):
+    (tmp_path / name).write_bytes(content)
+    (tmp_path / f"{name}.urdf").write_text(describe(mesh(name)))
+    page.drop(tmp_path, f"{name}.urdf")
+    assert text in page.run("dynRosPage.check.failed[0].reason")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "text"),
+    [
+        ("robot.urdf", "<robot><link", "not well-formed"),
+        ("robot.urdf.xacro", "<robot/>", "xacro"),
+        ("robot.urdf", '<robot xmlns:xacro="x/xacro"><xacro:arm/></robot>', "xacro"),
+        ("readme.txt", "", "there is no URDF among the files"),
+    ],
+)
+def test_descriptions_that_cannot_be_used(page, tmp_path, name, content, text):
+    (tmp_path / name).write_text(content)
+    title = page.run("dynRosPage.say('') ?? dynRosPage.title")
+    page.drop(tmp_path, "")
+    assert text in page.notice()
+    assert page.run("dynRosPage.title") == title  # which is still shown
+    page.run("dynRosPage.resetPose(true)")
+
+
+def test_address_shows_what_its_sender_saw(page):
+    page.open("robot=arm7")
+    page.run(
+        "dynRosPage.setCoordinate(dynRosPage.robot.coordinates[3], 0.75);"
+        "dynRosPage.state.set({payload: 1.5, carrier: 'forearm_link', degrees: true,"
+        " inertia: 'boxes', shapes: 'both', gravity: [0, 0, -1.62], frame: 'tool'});"
+        "dynRosPage.picture.controls.rotate(0.4, 0.1); dynRosPage.picture.controls.changed()"
+    )
+    page.wait("location.hash.includes('camera')")
+    address = page.run("(dynRosPage.onAddress(true), location.hash.slice(1))")
+    before = page.numbers()
+    view = page.run("dynRosPage.picture.view")
+    page.open(address)
+    page.wait("dynRosPage.meshesLoaded")
+    assert page.numbers() == before
+    np.testing.assert_allclose(page.run("dynRosPage.picture.view"), view, atol=1e-3)
+    assert page.run("(dynRosPage.onAddress(true), location.hash.slice(1))") == address
+    values = page.run("dynRosPage.state.values")
+    assert (values["shapes"], values["inertia"], values["degrees"]) == ("both", "boxes", True)
+
+
+@pytest.mark.parametrize("robot", ["arm7", "quadruped"])
+def test_a_pull_moves_the_robot_which_returns(page, robot):
+    page.open(f"robot={robot}")
+    page.wait("dynRosPage.meshesLoaded")
+    x, y = page.run(
+        """(() => {
+          const {canvas, camera, controls} = dynRosPage.picture
+          const {left, top, width, height} = canvas.getBoundingClientRect()
+          for (let y = 0.1; y < 0.9; y += 0.02) for (let x = 0.1; x < 0.9; x += 0.02) {
+            const point = {clientX: left + x * width, clientY: top + y * height}
+            if (dynRosPage.puller.hitAt(point)) return [point.clientX, point.clientY]
+          }
+        })()"""
+    )
+    before = page.run("[...dynRosPage.q]")
+    page.tab.mouse.move(x, y)
+    page.tab.mouse.down()
+    page.tab.mouse.move(x + 60, y - 40, steps=3)
+    page.wait("dynRosPage.puller.held !== null && dynRosPage.v.some(x => Math.abs(x) > 1e-3)")
+    page.wait(f"dynRosPage.q.some((x, k) => Math.abs(x - {before}[k]) > 1e-3)")
+    assert page.tab.inner_text("#pull").endswith(" N")
+    page.tab.mouse.up()
+    page.wait("!dynRosPage.isMoving")
+    np.testing.assert_allclose(page.run("[...dynRosPage.q]"), before, atol=1e-3)
+
+
+def test_keyboard(page):
+    page.open("robot=arm7")
+    page.wait("dynRosPage.meshesLoaded")
+    page.tab.focus("#robots")
+    reached = []
+    for _ in range(60):
+        page.tab.keyboard.press("Tab")
+        reached.append(
+            page.run(
+                "(x => x.getAttribute('aria-label') ?? x.labels?.[0]?.textContent ?? x.textContent)"
+                "(document.activeElement)"
+            )
+        )
+    for name in ("Open folder", "Move", "Reset pose", "Base", "degrees", "elbow_pitch [rad]", "Torques"):
+        assert name in reached
+    assert any(name and name.startswith("The robot.") for name in reached)
+    page.tab.focus("[aria-label='elbow_pitch [rad]']")
+    position = page.run("dynRosPage.q[3]")
+    page.tab.keyboard.press("ArrowRight")
+    assert page.run("dynRosPage.q[3]") > position
+    page.tab.get_by_role("tab", name="Torques").focus()
+    page.tab.keyboard.press("ArrowRight")
+    assert page.tab.get_by_role("tab", name="Inertia").get_attribute("aria-selected") == "true"
+    page.tab.focus("#canvas")
+    page.tab.keyboard.down("Shift")
+    page.tab.keyboard.down("ArrowUp")
+    page.wait("dynRosPage.isMoving && dynRosPage.v.some(x => Math.abs(x) > 1e-3)")
+    page.tab.keyboard.up("ArrowUp")
+    page.tab.keyboard.up("Shift")
+    page.wait("!dynRosPage.isMoving")
+
+
+@pytest.mark.parametrize("kind", ["frames", "nle", "constraint"])
+def test_embedded_pages(page, kind):
+    page.open(f"robot=arm7&embed={kind}")
+    page.wait("document.querySelectorAll('#embed output').length > 6")
+    assert page.run("getComputedStyle(document.querySelector('header')).display") == "none"
+    page.run("dynRosPage.setCoordinate(dynRosPage.robot.coordinates[1], 0.5)")
+
+
+def test_size_of_what_is_loaded_first(folder):
+    import gzip
+
+    files = ("index.html", "page.css", "page.js", "robots/arm7.js")
+    assert sum(len(gzip.compress((folder / file).read_bytes(), 9)) for file in files) < 250_000
