@@ -123,6 +123,7 @@ function shellLines(page) {
     String(gravity) === String(EARTH) ? '' : ` --gravity ${gravity.map(x => numbers([x])).join(' ')}`
   ]
   return [
+    ...robot.payload ? ['# without the payload:'] : [],
     `dyn_ros torque ${path}${options.join('')}`, `dyn_ros check ${path}`, `dyn_ros view ${path}`, '',
     `ros2 launch dyn_ros dynamics.launch.py robot_description_file:=${path}` +
       (robot.root === 'fixed' ? '' : ` root_joint:=${robot.root}`),

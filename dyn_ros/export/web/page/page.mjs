@@ -391,6 +391,8 @@ export class Page {
 
   drawState() {
     this.terms = this.robot.terms(this.q, this.v)
+    if (!this.hasMarked) performance.mark('first torques')
+    this.hasMarked = true
     this.scene.move(this.terms.oMf)
     this.drawMarkers()
     this.updatePanels()
@@ -554,4 +556,8 @@ export class Page {
 
 const finite = x => Number.isFinite(x) ? x : null
 const fileName = title => title.replace(/[^\w.-]+/g, '_') || 'robot'
-const knownPath = name => ['arm7', 'quadruped'].includes(name) ? `dyn_ros/robots/${name}.urdf` : `${name}.urdf`
+const knownPath = name => ['arm7', 'quadruped'].includes(name)
+  ? `dyn_ros/robots/${name}.urdf`
+  : ['humanoid', 'mobile_arm'].includes(name)
+    ? `dyn_ros/export/web/page/robots/${name}.urdf`
+    : `${name}.urdf`
