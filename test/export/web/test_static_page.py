@@ -122,6 +122,15 @@ class OpenPage:
         shown = f"dynRosPage.title === {json.dumps(name)}"
         self.wait(f"({shown} && dynRosPage.meshesLoaded) || !!document.querySelector('.error:not([hidden])')")
 
+    def drag(self, path, name):
+        """Drag a folder to the page, as from a file manager; wait until the robot is shown."""
+        session = self.tab.context.new_cdp_session(self.tab)
+        data = {"items": [], "files": [str(path)], "dragOperationsMask": 1}
+        for kind in ("dragEnter", "dragOver", "drop"):
+            arguments = {"type": kind, "x": 500, "y": 300, "data": data}
+            session.send("Input.dispatchDragEvent", arguments)
+        self.wait(f"dynRosPage.title === {json.dumps(name)} && dynRosPage.meshesLoaded")
+
     def notice(self):
         return self.tab.inner_text("#notice")
 
@@ -171,15 +180,16 @@ def test_numbers_are_pythons(page):
     np.testing.assert_allclose(np.array(shown, float), expected, atol=0.0051)
 
 
-def test_a_robot_with_meshes(page, tmp_path):
+@pytest.mark.parametrize("way", ["drop", "drag"])
+def test_a_robot_with_meshes(page, tmp_path, way):
     meshes = tmp_path / "my_robot" / "meshes"
     meshes.mkdir(parents=True)
     (tmp_path / "my_robot" / "urdf").mkdir()
     for name, content in {"a.stl": stl(), "b.obj": OBJ, "box.mtl": MTL, "c.dae": COLLADA}.items():
         (meshes / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     shapes = mesh("package://my_robot/meshes/a.stl") + mesh("../meshes/b.obj") + mesh("../meshes/c.dae")
-    (tmp_path / "my_robot" / "urdf" / "robot.urdf").write_text(describe(shapes))
-    page.drop(tmp_path / "my_robot", "robot.urdf")
+    (tmp_path / "my_robot" / "urdf" / f"{way}.urdf").write_text(describe(shapes))
+    getattr(page, way)(tmp_path / "my_robot", f"{way}.urdf")
     assert page.run("dynRosPage.check.failed") == []
     assert page.run("dynRosPage.scene.links.get('base').visual.children.length") == 3
 

@@ -168,8 +168,12 @@ function receiveFiles(page) {
     event.preventDefault()
     depth = 0
     showHint(false)
-    const entries = await filesOfDrop(event.dataTransfer)
-    if (entries.length) openFiles(page, entries)
+    try {
+      const entries = await filesOfDrop(event.dataTransfer)
+      if (entries.length) await openFiles(page, entries)
+    } catch (error) {
+      report(page, 'The folder', error)
+    }
   })
 }
 

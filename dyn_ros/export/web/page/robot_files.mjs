@@ -66,21 +66,54 @@ export function filesOfInput(list) {
   return Array.from(list, file => [file.webkitRelativePath || file.name, file])
 }
 
-/** Return the files of a drop, those in folders included. */
+/**
+ * Return the files of a drop, those in folders included.
+ *
+ * A page that was opened from a file may not read entries of folders, but handles.
+ */
 export async function filesOfDrop(transfer) {
   const items = Array.from(transfer.items ?? []).filter(item => item.kind === 'file')
-  const roots = items.map(item => item.webkitGetAsEntry?.()).filter(Boolean)
-  if (!roots.length) return filesOfInput(transfer.files)
+  const files = filesOfInput(transfer.files)
+  const entries = items.map(item => item.webkitGetAsEntry?.()).filter(Boolean)
+  const handles = items.map(item => item.getAsFileSystemHandle?.()) // promises
+  handles.forEach(handle => handle?.catch(() => {}))
+  if (!entries.some(entry => entry.isDirectory)) return files
+  try {
+    return await filesBelow(entries, filesOfEntry)
+  } catch {
+    // continue with handles
+  }
+  try {
+    const roots = (await Promise.all(handles)).map(handle => [handle.name, handle])
+    return await filesBelow(roots, filesOfHandle)
+  } catch {
+    throw new FileError('the browser does not let a page read a dropped folder; use Open folder')
+  }
+}
+
+/** Return pairs of path and file below some roots; `expand` returns the file or the children. */
+async function filesBelow(roots, expand) {
   const files = []
   const waiting = [...roots]
   while (waiting.length && files.length < MAX_FILES) {
-    const entry = waiting.shift()
-    if (entry.isFile) {
-      const file = await new Promise((resolve, reject) => entry.file(resolve, reject))
-      files.push([entry.fullPath.replace(/^\//, ''), file])
-    } else waiting.push(...await folderEntries(entry))
+    const {file, children} = await expand(waiting.shift())
+    if (file) files.push(file)
+    waiting.push(...children ?? [])
   }
   return files
+}
+
+async function filesOfEntry(entry) {
+  if (!entry.isFile) return {children: await folderEntries(entry)}
+  const file = await new Promise((resolve, reject) => entry.file(resolve, reject))
+  return {file: [entry.fullPath.replace(/^\//, ''), file]}
+}
+
+async function filesOfHandle([path, handle]) {
+  if (handle.kind === 'file') return {file: [path, await handle.getFile()]}
+  const children = []
+  for await (const [name, child] of handle.entries()) children.push([`${path}/${name}`, child])
+  return {children}
 }
 
 async function folderEntries(folder) {
