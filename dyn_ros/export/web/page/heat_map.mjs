@@ -55,7 +55,7 @@ export class HeatMap {
     context.textBaseline = 'middle'
     for (let i = 0; i < rows; i++) for (let j = 0; j < columns; j++) {
       const x = entry(i, j)
-      context.globalAlpha = 0.04 + 0.76 * Math.sqrt(Math.abs(x) / largest)
+      context.globalAlpha = x === 0 ? 0.03 : 0.03 + 0.77 * (Math.abs(x) / largest) ** 0.35
       context.fillStyle = x < 0 ? negative : positive
       context.fillRect(j * cell, i * height, cell - (cell > 8), height - (cell > 8))
       context.globalAlpha = 1

@@ -14,10 +14,11 @@ import {loadScript, unpack} from './scripts.mjs'
 import {State} from './state.mjs'
 
 const ADDRESS_DELAY = 300 // ms
+const OWN = 'file:' // before the paths of the user's files
 const MAX_DESCRIPTIONS = 200 // of one folder, to choose from
 const byId = id => document.getElementById(id)
 const place = Object.fromEntries(
-  ['canvas', 'left', 'right', 'notice', 'descriptions', 'pull', 'robots', 'file', 'folder', 'fit', 'embed']
+  ['canvas', 'left', 'right', 'notice', 'pull', 'robots', 'file', 'folder', 'fit', 'embed']
     .map(id => [id, byId(id)]))
 
 async function start() {
@@ -31,8 +32,11 @@ async function start() {
   page.paint()
   keepAddress(page)
   receiveFiles(page)
-  place.robots.addEventListener('change', () =>
-    place.robots.value && openShipped(page, place.robots.value))
+  place.robots.addEventListener('change', () => {
+    const {value} = place.robots
+    if (value.startsWith(OWN)) openOwn(page, value.slice(OWN.length))
+    else openShipped(page, value)
+  })
   place.fit.addEventListener('click', () => page.picture.fit())
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => page.paint())
   addEventListener('hashchange', () => applyAddress(page, names))
@@ -54,9 +58,7 @@ async function openShipped(page, name, wanted = {}) {
     const {urdf, files, root} = await loadScript(`robots/${name}`)
     const entries = await Promise.all(Object.entries(files).map(async ([path, content]) =>
       [path, new Blob([await unpack(content)])]))
-    place.robots.querySelector('[value=""]')?.remove()
     place.robots.value = name
-    place.descriptions.hidden = true
     page.say('')
     page.usualRoot = root
     await page.open(new RobotFiles(entries), `${name}.urdf`, urdf, name,
@@ -80,8 +82,7 @@ async function openFiles(page, entries) {
     const wanted = page.awaited?.file === name ? page.awaited.wanted : {}
     page.usualRoot = ''
     await page.open(files, path, found.text, name, {...wanted, robot: '', file: name})
-    showOwn(name)
-    offerOthers(page, files, paths, path)
+    showOwn(page, files, paths, path)
   } catch (error) {
     report(page, path ? baseName(path) : 'The files', error)
   }
@@ -102,31 +103,27 @@ async function firstRobot(files, paths) {
   throw failure
 }
 
-/** Show the name of the user's file among the robots. */
-function showOwn(name) {
-  const own = place.robots.querySelector('[value=""]') ?? element('option', {value: ''})
-  own.textContent = name
-  place.robots.prepend(own)
-  place.robots.value = ''
+/** Offer the descriptions of the user's files among the robots. */
+function showOwn(page, files, paths, chosen) {
+  const folder = commonFolder(paths)
+  const group = element('optgroup', {label: 'My files'}, paths.slice(0, MAX_DESCRIPTIONS)
+    .map(path => element('option', {value: OWN + path, text: path.slice(folder.length)})))
+  place.robots.querySelector('optgroup')?.remove()
+  place.robots.append(group)
+  place.robots.value = OWN + chosen
+  page.ownFiles = files
 }
 
-/** Offer all descriptions among the files of the user. */
-function offerOthers(page, files, paths, chosen) {
-  const list = place.descriptions
-  list.hidden = paths.length < 2
-  const folder = commonFolder(paths)
-  list.replaceChildren(...paths.slice(0, MAX_DESCRIPTIONS).map(path =>
-    element('option', {value: path, text: path.slice(folder.length)})))
-  list.value = chosen
-  list.onchange = async () => {
-    const name = baseName(list.value)
-    try {
-      const text = await files.readDescription(list.value)
-      await page.open(files, list.value, text, name, {robot: '', file: name})
-      showOwn(name)
-    } catch (error) {
-      report(page, name, error)
-    }
+/** Open another description of the user's files. */
+async function openOwn(page, path) {
+  const name = baseName(path)
+  try {
+    page.say('')
+    const text = await page.ownFiles.readDescription(path)
+    page.usualRoot = ''
+    await page.open(page.ownFiles, path, text, name, {robot: '', file: name})
+  } catch (error) {
+    report(page, name, error)
   }
 }
 

@@ -32,6 +32,15 @@ const MIN_LOAD = 5e-3 // torque / limit; smaller torques have no arrow
 export const UNLIMITED = 100 // N m, N; full load of a joint without a limit
 const MARK_SIZE = 0.08 // length of the axes of a frame / reach of the robot
 const ELLIPSOID_SIZE = 0.25 // largest semi-axis of the ellipsoid of velocities / reach
+const OUTLINE_WIDTH = 0.003 // m
+const BOX_EDGES = [[0, 1, 3, 2, 0, 4, 5, 7, 6, 4], [1, 5], [3, 7], [2, 6]].map(line =>
+  line.map(corner => [0, 1, 2].map(k => 2 * (corner >> k & 1) - 1)))
+const CIRCLES = [[0, 1], [0, 2], [1, 2]].map(([i, j]) => Array.from({length: 25}, (_, n) => {
+  const point = [0, 0, 0]
+  point[i] = Math.cos(2 * Math.PI * n / 24)
+  point[j] = Math.sin(2 * Math.PI * n / 24)
+  return point
+}))
 const IDENTITY = [1, 0, 0, 0, 1, 0, 0, 0, 1]
 const AXES = ['#e0332f', '#2f9e44', '#2f6fe0'].map(colorOf)
 
@@ -132,12 +141,26 @@ export class Markers {
       const turned = productOf(this.oMf, frame, axes)
       const center = transform(this.oMf, frame, com)
       const widths = spread.map(x => width * x)
-      const isReported = this.reported.has(joint)
-      const [layer, color] = isReported
-        ? [this.clear, this.colors.limit]
-        : [this.clear, this.colors.inertia]
-      layer.solid(isBox ? 'box' : 'sphere', center, turned, widths, color)
+      if (this.reported.has(joint)) this.outline(isBox, center, turned, widths)
+      else {
+        this.clear.solid(isBox ? 'box' : 'sphere', center, turned, widths, this.colors.inertia)
+      }
     })
+  }
+
+  /** Draw the edges of a box, or the principal circles of an ellipsoid. */
+  outline(isBox, center, axes, widths) {
+    const place = unitPoint => [0, 1, 2].map(i => center[i] + [0, 1, 2].reduce((sum, j) =>
+      sum + axes[3 * i + j] * 0.5 * widths[j] * unitPoint[j], 0))
+    for (const line of isBox ? BOX_EDGES : CIRCLES) {
+      this.lines.strip(line.map(place), OUTLINE_WIDTH, this.colors.limit)
+    }
+  }
+
+  /** Mark the origin of a frame, in front of everything. */
+  mark(frame) {
+    this.top.sphere(origin(this.oMf, frame), 0.05 * this.reach, this.colors.limit)
+    this.frames([frame])
   }
 
   eachBody(bodies, draw) {

@@ -80,6 +80,7 @@ export class Page {
     if (serial !== this.serial) return
     this.meshesLoaded = false
     this.failures = []
+    this.highlighted = null
     this.closeRobot()
     Object.assign(this, {files, path, text, shapes, reader: new MeshReader(files, path)})
     this.robotPath = wanted.robot ? knownPath(wanted.robot) : baseName(path)
@@ -101,6 +102,8 @@ export class Page {
     this.scene?.remove()
     this.markers?.remove()
     this.simulation = null
+    this.terms = null
+    clearTimeout(this.announcing)
     this.puller.release()
   }
 
@@ -342,7 +345,7 @@ export class Page {
   }
 
   highlight(link) {
-    this.highlighted = link
+    this.highlighted = this.robot.links.find(({name}) => name === link)?.index ?? null
     this.scene.highlight(link)
     this.picture.draw()
   }
@@ -405,7 +408,7 @@ export class Page {
 
   get shownTorques() {
     if (this.source === 'gravity') return this.terms.g
-    return this.source === 'nle' ? this.terms.nle : this.simulation.effort
+    return this.source === 'nle' ? this.terms.nle : this.simulation?.effort ?? this.terms.g
   }
 
   drawMarkers() {
@@ -424,6 +427,7 @@ export class Page {
       markers.frames([k], 1.3)
     }
     if (robot.payload) markers.payload(robot.payload)
+    if (this.highlighted) markers.mark(this.highlighted)
     this.puller.draw(markers)
     this.drawMore?.(markers)
     markers.end()
@@ -457,7 +461,7 @@ export class Page {
 
   /** Show the numbers of the state, but not too often while the robot moves. */
   updatePanels(isForced = false) {
-    if (!this.hasPanels || !this.terms) return
+    if (!this.hasPanels || !this.terms || !this.simulation) return
     const now = performance.now()
     if (!isForced && this.isMoving && now - (this.updated ?? 0) < PANEL_INTERVAL) return
     this.updated = now
