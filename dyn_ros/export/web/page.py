@@ -199,7 +199,7 @@ def robot_script(name: str, path: Path) -> str:
         read_urdf(text)
     except UrdfError as error:
         raise UrdfError(f"{path}: {error}") from None
-    files = {}
+    files: dict[str, bytes] = {}
     for uri in sorted(set(re.findall(r"<mesh\s[^>]*?filename\s*=\s*[\"']([^\"']+)", text))):
         try:
             mesh = find_mesh(html.unescape(uri), [path.parent, *path.resolve().parents])
@@ -222,7 +222,8 @@ def _mesh_files(key: str, path: Path) -> dict[str, bytes]:
     for match in _REFERENCE.finditer(content.decode("utf-8", "replace")):
         reference = next(group for group in match.groups() if group)
         other = path.parent / reference
-        if other.is_file() and other.resolve().is_relative_to(path.parents[min(1, len(path.parents) - 1)].resolve()):
+        is_near = other.resolve().is_relative_to(path.parent.parent.resolve())
+        if is_near and other.is_file():
             other_key = os.path.normpath(f"{os.path.dirname(key)}/{reference}")
             if other_key not in files:
                 files |= _mesh_files(other_key, other)

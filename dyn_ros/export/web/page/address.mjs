@@ -3,15 +3,30 @@
 // The state in the address of the page, behind #.
 
 import {
-  EARTH, INERTIAS, INITIAL, REFERENCES, ROOTS, SHAPES, SOURCES, SWITCHES, THEMES
+  EARTH,
+  INERTIAS,
+  INITIAL,
+  REFERENCES,
+  ROOTS,
+  SHAPES,
+  SOURCES,
+  SWITCHES,
+  THEMES
 } from './state.mjs'
 import {MOTORS} from './simulation.mjs'
 
 export const EMBEDS = ['frames', 'nle', 'constraint']
 const MAX_NUMBERS = 1000
 const CHOICES = {
-  shapes: SHAPES, inertia: INERTIAS, source: SOURCES, root: ROOTS, reference: REFERENCES,
-  motors: MOTORS, theme: THEMES, slider: ['q', 'v'], embed: EMBEDS
+  shapes: SHAPES,
+  inertia: INERTIAS,
+  source: SOURCES,
+  root: ROOTS,
+  reference: REFERENCES,
+  motors: MOTORS,
+  theme: THEMES,
+  slider: ['q', 'v'],
+  embed: EMBEDS
 }
 const TEXTS = ['robot', 'file', 'frame', 'carrier']
 const VECTORS = {q: null, v: null, gravity: 3, camera: 6} // with their lengths
@@ -35,9 +50,10 @@ export function writeAddress(values) {
   return parameters.toString().replaceAll('%2C', ',')
 }
 
-const isDefault = (name, vector) => name === 'gravity'
-  ? vector.every((x, k) => x === EARTH[k])
-  : name === 'v' && vector.every(x => x === 0)
+const isDefault = (name, vector) =>
+  name === 'gravity'
+    ? vector.every((x, k) => x === EARTH[k])
+    : name === 'v' && vector.every(x => x === 0)
 
 const shortNumber = x => String(Number(x.toFixed(4)))
 
@@ -57,7 +73,10 @@ export function readAddress(hash) {
   const payload = Number(parameters.get('payload'))
   if (payload > 0 && payload <= 1e4) values.payload = payload
   if (parameters.has('shows')) {
-    values.shows = parameters.get('shows').split(',').filter(name => SWITCHES.includes(name))
+    values.shows = parameters
+      .get('shows')
+      .split(',')
+      .filter(name => SWITCHES.includes(name))
   }
   return values
 }

@@ -14,8 +14,11 @@ export class CheckPanel {
     this.warnings = element('ul', {class: 'lines'})
     this.files = element('ul', {class: 'lines'})
     this.note = element('p', {class: 'soft'})
-    this.sections = [['Inertias', this.findings], ['Description', this.warnings], ['Files', this.files]]
-      .map(([title, list]) => element('section', {}, element('h2', {text: title}), list))
+    this.sections = [
+      ['Inertias', this.findings],
+      ['Description', this.warnings],
+      ['Files', this.files]
+    ].map(([title, list]) => element('section', {}, element('h2', {text: title}), list))
     this.node = element('div', {}, this.sections, this.note)
     this.failed = []
   }
@@ -31,16 +34,24 @@ export class CheckPanel {
     this.warnings.replaceChildren(...warnings.slice(0, MOST).map(text => line(text)))
     this.files.replaceChildren()
     for (const [shape, reason] of failures) this.addFile(shape.uri, reason)
-    this.note.textContent = 'dyn_ros check also compares the inertias with the meshes, and limits ' +
+    this.note.textContent =
+      'dyn_ros check also compares the inertias with the meshes, and limits ' +
       'with each other: dyn_ros check robot.urdf'
     this.update()
   }
 
   finding({link, what, advice}) {
     const text = `${what}; ${advice}`
-    const node = element('button', {
-      type: 'button', 'aria-pressed': false, onclick: () => this.choose(node, link)
-    }, element('b', {text: link}), element('span', {text}))
+    const node = element(
+      'button',
+      {
+        type: 'button',
+        'aria-pressed': false,
+        onclick: () => this.choose(node, link)
+      },
+      element('b', {text: link}),
+      element('span', {text})
+    )
     return element('li', {}, node)
   }
 
@@ -57,8 +68,9 @@ export class CheckPanel {
     if (this.failed.some(other => other.path === path)) return
     this.failed.push({path, reason})
     if (this.failed.length <= MOST) {
-      this.files.append(element('li', {}, element('b', {text: path}),
-        element('span', {text: reason})))
+      this.files.append(
+        element('li', {}, element('b', {text: path}), element('span', {text: reason}))
+      )
     }
   }
 

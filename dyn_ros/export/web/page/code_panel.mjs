@@ -12,10 +12,13 @@ export class CodePanel {
     this.blocks = ['Python', 'C++', 'Command line and ros2'].map(title => {
       const code = element('pre', {tabindex: 0, 'aria-label': title})
       const copy = button('Copy', () => copyText(code.textContent, copy))
-      return {code, node: element('section', {class: 'code'},
-        element('h2', {}, title, copy), code)}
+      return {code, node: element('section', {class: 'code'}, element('h2', {}, title, copy), code)}
     })
-    this.node = element('div', {}, this.blocks.map(block => block.node))
+    this.node = element(
+      'div',
+      {},
+      this.blocks.map(block => block.node)
+    )
   }
 
   update() {
@@ -36,7 +39,9 @@ export async function copyText(text, target) {
     copyBySelection(text)
     target.textContent = 'Copied'
   }
-  setTimeout(() => { target.textContent = textContent }, 1500)
+  setTimeout(() => {
+    target.textContent = textContent
+  }, 1500)
 }
 
 function copyBySelection(text) {
@@ -56,7 +61,9 @@ function pythonLines(page) {
   const {payload, gravity, reference} = state.values
   const root = robot.root === 'fixed' ? '' : `, root_joint="${robot.root}"`
   const lines = [
-    'import numpy as np', 'import dyn_ros', '',
+    'import numpy as np',
+    'import dyn_ros',
+    '',
     `model = dyn_ros.Model.from_urdf_file(${quoted(page.robotPath)}${root})`,
     'data = dyn_ros.Data(model)'
   ]
@@ -65,16 +72,21 @@ function pythonLines(page) {
     const {mass, com, inertia} = robot.payload
     lines.push(
       `inertia = np.diag([${numbers([inertia[0], inertia[4], inertia[8]])}])`,
-      `model.set_payload("payload", ${quoted(page.carrier)}, ${numbers([mass])}, [${numbers(com)}], inertia)`)
+      `com = [${numbers(com)}]`,
+      `model.set_payload("payload", ${quoted(page.carrier)}, ${numbers([mass])}, com, inertia)`
+    )
   }
   lines.push(
     `q = np.array([${numbers(q)}])`,
-    `v = np.array([${numbers(v)}])`, '',
+    `v = np.array([${numbers(v)}])`,
+    '',
     'g = dyn_ros.generalized_gravity(model, data, q).copy()',
     'nle = dyn_ros.nonlinear_effects(model, data, q, v).copy()',
     'M = dyn_ros.crba(model, data, q).copy()',
-    `J = dyn_ros.frame_jacobian(model, data, q, ${quoted(page.frame)}, dyn_ros.ReferenceFrame.${reference})`,
-    'print(g)')
+    `axes = dyn_ros.ReferenceFrame.${reference}`,
+    `J = dyn_ros.frame_jacobian(model, data, q, ${quoted(page.frame)}, axes)`,
+    'print(g)'
+  )
   return lines.join('\n')
 }
 
@@ -85,7 +97,13 @@ function cppLines(page) {
     `// dyn_ros export --out dyn_ros_cpp`,
     `// dyn_ros export --model ${page.robotPath} --out robot.dynros` +
       (robot.root === 'fixed' ? '' : ` --root-joint ${robot.root}`),
-    '#include <cstdio>', '#include <vector>', '', '#include <dyn_ros.hpp>', '', 'int main()', '{',
+    '#include <cstdio>',
+    '#include <vector>',
+    '',
+    '#include <dyn_ros.hpp>',
+    '',
+    'int main()',
+    '{',
     '  dyn_ros::Model model("robot.dynros");'
   ]
   if (String(gravity) !== String(EARTH)) {
@@ -93,8 +111,11 @@ function cppLines(page) {
   }
   if (payload && robot.payload) {
     const {mass, com, inertia} = robot.payload
-    lines.push(`  model.set_payload(0, model.frame(${quoted(page.carrier)}), ${numbers([mass])},`,
-      `                    std::vector<double>{${numbers(com)}}, std::vector<double>{${numbers(inertia)}});`)
+    lines.push(
+      `  model.set_payload(0, model.frame(${quoted(page.carrier)}), ${numbers([mass])},`,
+      `                    std::vector<double>{${numbers(com)}},`,
+      `                    std::vector<double>{${numbers(inertia)}});`
+    )
   }
   lines.push(
     `  std::vector<double> q{${numbers(q)}};`,
@@ -102,9 +123,12 @@ function cppLines(page) {
     '  dyn_ros::GeneralizedGravity gravity(model);',
     '  dyn_ros::Crba inertia(model);',
     '  dyn_ros::FrameJacobian jacobian(model);',
-    '  gravity(q);', '  inertia(q);',
+    '  gravity(q);',
+    '  inertia(q);',
     `  jacobian(q, model.frame(${quoted(page.frame)}), DYN_ROS_${reference});`,
-    '  for (double torque : gravity.g()) std::printf("%g\\n", torque);', '}')
+    '  for (double torque : gravity.g()) std::printf("%g\\n", torque);',
+    '}'
+  )
   return lines.join('\n')
 }
 
@@ -120,15 +144,21 @@ function shellLines(page) {
     robot.root === 'fixed' ? '' : ` --root-joint ${robot.root}`,
     positions.length ? ` --q ${positions.join(' ')}` : '',
     v.some(x => x !== 0) ? ` --v ${Array.from(v, x => numbers([x])).join(' ')}` : '',
-    String(gravity) === String(EARTH) ? '' : ` --gravity ${gravity.map(x => numbers([x])).join(' ')}`
+    String(gravity) === String(EARTH)
+      ? ''
+      : ` --gravity ${gravity.map(x => numbers([x])).join(' ')}`
   ]
   return [
-    ...robot.payload ? ['# without the payload:'] : [],
-    `dyn_ros torque ${path}${options.join('')}`, `dyn_ros check ${path}`, `dyn_ros view ${path}`, '',
+    ...(robot.payload ? ['# without the payload:'] : []),
+    `dyn_ros torque ${path}${options.join('')}`,
+    `dyn_ros check ${path}`,
+    `dyn_ros view ${path}`,
+    '',
     `ros2 launch dyn_ros dynamics.launch.py robot_description_file:=${path}` +
       (robot.root === 'fixed' ? '' : ` root_joint:=${robot.root}`),
     'ros2 topic echo /dynamics/gravity'
   ].join('\n')
 }
 
-const shellQuoted = text => /^[\w=.,/+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
+const shellQuoted = text =>
+  /^[\w=.,/+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`

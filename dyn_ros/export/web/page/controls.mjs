@@ -80,7 +80,7 @@ export class Controls {
   }
 
   turn(dx, dy) {
-    const angle = 2 * Math.PI / this.canvas.clientHeight
+    const angle = (2 * Math.PI) / this.canvas.clientHeight
     this.rotate(-angle * dx, -angle * dy)
   }
 
@@ -98,7 +98,8 @@ export class Controls {
   /** Move camera and target in the plane of the screen by pixels. */
   pan(dx, dy) {
     const distance = this.camera.position.distanceTo(this.target)
-    const scale = 2 * distance * Math.tan(this.camera.fov * Math.PI / 360) / this.canvas.clientHeight
+    const scale =
+      (2 * distance * Math.tan((this.camera.fov * Math.PI) / 360)) / this.canvas.clientHeight
     const [right, up] = [0, 1].map(k => new Vector3().setFromMatrixColumn(this.camera.matrix, k))
     const shift = right.multiplyScalar(-dx * scale).addScaledVector(up, dy * scale)
     this.camera.position.add(shift)

@@ -7,9 +7,15 @@ import {childrenOf, parseElements} from '../javascript/description.mjs'
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i
 const SIZES = {
   box: [['size', 3]],
-  cylinder: [['radius', 1], ['length', 1]],
+  cylinder: [
+    ['radius', 1],
+    ['length', 1]
+  ],
   sphere: [['radius', 1]],
-  capsule: [['radius', 1], ['length', 1]]
+  capsule: [
+    ['radius', 1],
+    ['length', 1]
+  ]
 }
 const MAX_SIZE = 1e6 // m
 
@@ -56,8 +62,7 @@ function readShape(element, colors) {
   if (!Object.hasOwn(SIZES, kind)) {
     throw new Error(`${kind} is not supported; use ${Object.keys(SIZES).join(', ')} or mesh`)
   }
-  const size = SIZES[kind].flatMap(([name, count]) =>
-    readNumbers(geometry.get(name) ?? '', count))
+  const size = SIZES[kind].flatMap(([name, count]) => readNumbers(geometry.get(name) ?? '', count))
   if (size.some(x => x < 0)) throw new Error(`the size of the ${kind} is negative`)
   return {...shape, size}
 }
@@ -84,7 +89,9 @@ function readNumbers(text, count) {
   const numbers = words.map(Number)
   const isValid = words.length === count && words.every(word => NUMBER.test(word))
   if (!isValid || numbers.some(x => Math.abs(x) > MAX_SIZE)) {
-    throw new Error(`"${text.slice(0, 60)}" is not ${count === 1 ? 'a number' : `${count} numbers`}`)
+    throw new Error(
+      `"${text.slice(0, 60)}" is not ${count === 1 ? 'a number' : `${count} numbers`}`
+    )
   }
   return numbers
 }

@@ -33,10 +33,12 @@ export function select(label, options, value, change) {
   const node = element('select', {id, onchange: () => change(node.value)})
   const control = element('div', {class: 'row'}, element('label', {for: id, text: label}), node)
   control.fill = (choices, chosen) => {
-    node.replaceChildren(...choices.map(choice => {
-      const [key, text] = Array.isArray(choice) ? choice : [choice, choice]
-      return element('option', {value: key, text})
-    }))
+    node.replaceChildren(
+      ...choices.map(choice => {
+        const [key, text] = Array.isArray(choice) ? choice : [choice, choice]
+        return element('option', {value: key, text})
+      })
+    )
     node.value = chosen
   }
   control.fill(options, value)
@@ -81,12 +83,22 @@ export function tabs(label, pairs) {
   const panels = pairs.map(([title, content]) => {
     const [id, panelId] = [newId(), newId()]
     const tab = button(title, () => choose(tab), {
-      id, role: 'tab', 'aria-controls': panelId, onkeydown: event => move(event, tab)
+      id,
+      role: 'tab',
+      'aria-controls': panelId,
+      onkeydown: event => move(event, tab)
     })
     list.append(tab)
-    return element('div', {
-      id: panelId, role: 'tabpanel', 'aria-labelledby': id, class: 'tab-panel'
-    }, content)
+    return element(
+      'div',
+      {
+        id: panelId,
+        role: 'tabpanel',
+        'aria-labelledby': id,
+        class: 'tab-panel'
+      },
+      content
+    )
   })
   const all = [...list.children]
   function choose(tab) {

@@ -13,7 +13,9 @@ const MANY = 8 // sliders; more would not fit
 const AXES = ['#e0332f', '#2f9e44', '#2f6fe0']
 const VELOCITY_COLORS = [COLORS.torque, COLORS.inertia] // linear and angular
 const CONSTRAINTS = [
-  ['z', 'height', [2]], ['xyz', 'position', [0, 1, 2]], ['pose', 'pose', [0, 1, 2, 3, 4, 5]]
+  ['z', 'height', [2]],
+  ['xyz', 'position', [0, 1, 2]],
+  ['pose', 'pose', [0, 1, 2, 3, 4, 5]]
 ]
 
 /** The panel of an embedded page; its kind is `frames`, `nle` or `constraint`. */
@@ -51,11 +53,20 @@ class Sliders {
       const letter = isVelocity ? 'v' : 'q'
       const value = element('output', {})
       const input = element('input', {
-        type: 'range', min, max, step: 0.01, 'aria-label': `${letter} of ${coordinate.name}`,
+        type: 'range',
+        min,
+        max,
+        step: 0.01,
+        'aria-label': `${letter} of ${coordinate.name}`,
         oninput: () => page.setCoordinate(coordinate, Number(input.value), isVelocity)
       })
-      const node = element('div', {class: 'mini'},
-        element('span', {class: 'name', text: coordinate.name, title: coordinate.name}), input, value)
+      const node = element(
+        'div',
+        {class: 'mini'},
+        element('span', {class: 'name', text: coordinate.name, title: coordinate.name}),
+        input,
+        value
+      )
       return {coordinate, input, value, node}
     })
     this.node.replaceChildren(...this.rows.map(row => row.node))
@@ -77,30 +88,49 @@ class Frames {
     this.page = page
     const {state} = page
     this.frame = select('Frame', [], '', frame => state.set({frame}))
-    this.reference = select('Axes', REFERENCES, state.values.reference,
-      reference => state.set({reference}))
+    this.reference = select('Axes', REFERENCES, state.values.reference, reference =>
+      state.set({reference})
+    )
     this.sliders = new Sliders(page, false)
     this.speeds = new Sliders(page, true)
     this.table = element('table', {class: 'numbers'})
     this.text = element('p', {class: 'soft'})
-    const legend = element('p', {class: 'legend'}, ['linear velocity', 'angular velocity']
-      .map((text, k) => {
+    const legend = element(
+      'p',
+      {class: 'legend'},
+      ['linear velocity', 'angular velocity'].map((text, k) => {
         const swatch = element('i', {class: 'swatch', 'aria-hidden': true})
         swatch.style.background = VELOCITY_COLORS[k]
         return element('span', {}, swatch, text)
-      }))
-    this.node = element('div', {}, this.frame, this.reference, this.text, legend, this.table,
-      element('h2', {text: 'Velocities v'}), this.speeds.node,
-      element('h2', {text: 'Positions q'}), this.sliders.node)
+      })
+    )
+    this.node = element(
+      'div',
+      {},
+      this.frame,
+      this.reference,
+      this.text,
+      legend,
+      this.table,
+      element('h2', {text: 'Velocities v'}),
+      this.speeds.node,
+      element('h2', {text: 'Positions q'}),
+      this.sliders.node
+    )
   }
 
   showRobot() {
     const {robot} = this.page
-    this.frame.fill(robot.model.frames.filter(frame => frame.joint >= 0).map(frame => frame.name), this.page.frame)
+    this.frame.fill(
+      robot.model.frames.filter(frame => frame.joint >= 0).map(frame => frame.name),
+      this.page.frame
+    )
     this.sliders.showRobot()
     this.speeds.showRobot()
     if (!this.page.state.values.v && robot.singles.length) {
-      robot.singles.slice(0, 3).forEach(({idx_v}, k) => { this.page.v[idx_v] = [0.5, 0.4, 0][k] })
+      robot.singles.slice(0, 3).forEach(({idx_v}, k) => {
+        this.page.v[idx_v] = [0.5, 0.4, 0][k]
+      })
     }
   }
 
@@ -110,7 +140,9 @@ class Frames {
 
   /** Return the velocity (6) in the chosen reference frame. */
   velocity(J) {
-    return Array.from({length: 6}, (_, i) => this.page.v.reduce((sum, x, k) => sum + J[6 * k + i] * x, 0))
+    return Array.from({length: 6}, (_, i) =>
+      this.page.v.reduce((sum, x, k) => sum + J[6 * k + i] * x, 0)
+    )
   }
 
   update() {
@@ -121,7 +153,8 @@ class Frames {
     this.sliders.update()
     this.speeds.update()
     this.text.textContent = {
-      WORLD: 'Axes of the world; the velocity of the point of the link that is at the world’s origin.',
+      WORLD:
+        'Axes of the world; the velocity of the point of the link that is at the world’s origin.',
       LOCAL: 'Axes of the frame; the velocity of the frame’s origin.',
       LOCAL_WORLD_ALIGNED: 'Axes of the world; the velocity of the frame’s origin.'
     }[reference]
@@ -129,12 +162,30 @@ class Frames {
     const velocity = this.velocity(J)
     const names = ['vx', 'vy', 'vz', 'ωx', 'ωy', 'ωz']
     const count = Math.min(page.robot.model.nv, MANY)
-    const head = element('tr', {}, element('th', {text: ''}), element('th', {text: 'J v'}),
-      Array.from({length: count}, (_, k) => element('th', {
-        text: `J${k + 1}`, title: page.robot.model.velocity_names[k]})))
-    this.table.replaceChildren(head, ...names.map((name, i) => element('tr', {},
-      element('th', {scope: 'row', text: name}), element('td', {class: 'main', text: numberText(velocity[i])}),
-      Array.from({length: count}, (_, k) => element('td', {text: numberText(J[6 * k + i])})))))
+    const head = element(
+      'tr',
+      {},
+      element('th', {text: ''}),
+      element('th', {text: 'J v'}),
+      Array.from({length: count}, (_, k) =>
+        element('th', {
+          text: `J${k + 1}`,
+          title: page.robot.model.velocity_names[k]
+        })
+      )
+    )
+    this.table.replaceChildren(
+      head,
+      ...names.map((name, i) =>
+        element(
+          'tr',
+          {},
+          element('th', {scope: 'row', text: name}),
+          element('td', {class: 'main', text: numberText(velocity[i])}),
+          Array.from({length: count}, (_, k) => element('td', {text: numberText(J[6 * k + i])}))
+        )
+      )
+    )
   }
 
   draw(markers) {
@@ -144,13 +195,19 @@ class Frames {
     const {oMf} = page.terms
     const velocity = this.velocity(page.jacobian(page.q, k))
     const isLocal = reference === 'LOCAL'
-    const inWorld = vector => isLocal ? rotate(oMf, k, vector) : vector
-    const origin = reference === 'WORLD' ? [0, 0, 0] : [oMf[16 * k + 3], oMf[16 * k + 7], oMf[16 * k + 11]]
+    const inWorld = vector => (isLocal ? rotate(oMf, k, vector) : vector)
+    const origin =
+      reference === 'WORLD' ? [0, 0, 0] : [oMf[16 * k + 3], oMf[16 * k + 7], oMf[16 * k + 11]]
     const scale = 0.5 * markers.reach
     if (reference === 'WORLD') markers.frames([k])
     axesOf(markers, origin, isLocal ? oMf : null, k)
     const [linear, angular] = [velocity.slice(0, 3), velocity.slice(3)].map(inWorld)
-    markers.arrow(origin, linear.map(x => scale * x), colorOf(VELOCITY_COLORS[0]), 0.016)
+    markers.arrow(
+      origin,
+      linear.map(x => scale * x),
+      colorOf(VELOCITY_COLORS[0]),
+      0.016
+    )
     const turn = angular.map(x => 0.4 * scale * x)
     markers.arrow(origin, turn, colorOf(VELOCITY_COLORS[1]), 0.012)
     markers.curved(origin, turn, colorOf(VELOCITY_COLORS[1]), 0.007)
@@ -174,10 +231,19 @@ class NonlinearEffects {
     this.speeds = new Sliders(page, true)
     this.sliders = new Sliders(page, false)
     this.bars = element('div', {})
-    this.node = element('div', {},
-      element('p', {class: 'soft', text: 'nle(q, v) = C(q, v) v + g(q): all torques at zero acceleration.'}),
-      this.bars, element('h2', {text: 'Velocities v'}), this.speeds.node,
-      element('h2', {text: 'Positions q'}), this.sliders.node)
+    this.node = element(
+      'div',
+      {},
+      element('p', {
+        class: 'soft',
+        text: 'nle(q, v) = C(q, v) v + g(q): all torques at zero acceleration.'
+      }),
+      this.bars,
+      element('h2', {text: 'Velocities v'}),
+      this.speeds.node,
+      element('h2', {text: 'Positions q'}),
+      this.sliders.node
+    )
   }
 
   showRobot() {
@@ -186,10 +252,18 @@ class NonlinearEffects {
     state.values.source = 'nle'
     this.speeds.showRobot()
     this.sliders.showRobot()
-    if (!state.values.v) robot.singles.slice(0, 4).forEach(({idx_v}, k) => { this.page.v[idx_v] = [1, 1.2, 0, -1][k] })
+    if (!state.values.v)
+      robot.singles.slice(0, 4).forEach(({idx_v}, k) => {
+        this.page.v[idx_v] = [1, 1.2, 0, -1][k]
+      })
     this.rows = robot.singles.slice(0, MANY).map(coordinate => {
       const parts = ['g', 'C v', 'nle'].map(name => splitBar(name))
-      const node = element('div', {class: 'parts'}, element('b', {text: coordinate.name}), parts.map(part => part.node))
+      const node = element(
+        'div',
+        {class: 'parts'},
+        element('b', {text: coordinate.name}),
+        parts.map(part => part.node)
+      )
       return {coordinate, parts, node}
     })
     this.bars.replaceChildren(...this.rows.map(row => row.node))
@@ -199,7 +273,10 @@ class NonlinearEffects {
     const {g, nle} = this.page.terms
     this.speeds.update()
     this.sliders.update()
-    for (const {coordinate: {idx_v, effort}, parts} of this.rows ?? []) {
+    for (const {
+      coordinate: {idx_v, effort},
+      parts
+    } of this.rows ?? []) {
       const values = [g[idx_v], nle[idx_v] - g[idx_v], nle[idx_v]]
       parts.forEach((part, k) => part.show(values[k], effort))
     }
@@ -210,16 +287,24 @@ class NonlinearEffects {
 function splitBar(name) {
   const fill = element('i', {})
   const value = element('output', {})
-  const node = element('div', {class: 'mini'}, element('span', {text: name}),
-    element('span', {class: 'track', 'aria-hidden': true}, fill), value)
-  return {node, show(x, limit) {
-    const load = loadOf(x, limit)
-    const width = 50 * Math.min(1, Math.abs(load))
-    fill.style.left = `${load < 0 ? 50 - width : 50}%`
-    fill.style.width = `${width}%`
-    fill.style.background = loadColor(load)
-    value.value = numberText(x)
-  }}
+  const node = element(
+    'div',
+    {class: 'mini'},
+    element('span', {text: name}),
+    element('span', {class: 'track', 'aria-hidden': true}, fill),
+    value
+  )
+  return {
+    node,
+    show(x, limit) {
+      const load = loadOf(x, limit)
+      const width = 50 * Math.min(1, Math.abs(load))
+      fill.style.left = `${load < 0 ? 50 - width : 50}%`
+      fill.style.width = `${width}%`
+      fill.style.background = loadColor(load)
+      value.value = numberText(x)
+    }
+  }
 }
 
 /** A constraint on the tip: accelerations and torques with and without it. */
@@ -227,16 +312,29 @@ class Constraint {
   constructor(page) {
     this.page = page
     this.kind = 'z'
-    this.choice = choice('Hold the tip’s', CONSTRAINTS.map(([key, text]) => [key, text]), 'z', kind => {
-      this.kind = kind
-      page.redraw()
-    })
+    this.choice = choice(
+      'Hold the tip’s',
+      CONSTRAINTS.map(([key, text]) => [key, text]),
+      'z',
+      kind => {
+        this.kind = kind
+        page.redraw()
+      }
+    )
     this.compensated = checkBox('Motors compensate gravity', false, () => page.redraw())
     this.sliders = new Sliders(page, false)
     this.table = element('table', {class: 'numbers'})
     this.tip = element('p', {class: 'soft'})
-    this.node = element('div', {}, this.choice, this.compensated, this.tip, this.table,
-      element('h2', {text: 'Positions q'}), this.sliders.node)
+    this.node = element(
+      'div',
+      {},
+      this.choice,
+      this.compensated,
+      this.tip,
+      this.table,
+      element('h2', {text: 'Positions q'}),
+      this.sliders.node
+    )
   }
 
   async showRobot() {
@@ -258,7 +356,9 @@ class Constraint {
     const v = new Float64Array(nv)
     const free = robot.model.aba(q, v, tau).ddq
     const alpha = new Float64Array(6 * rows.length)
-    rows.forEach((row, n) => { alpha[row * rows.length + n] = 1 })
+    rows.forEach((row, n) => {
+      alpha[row * rows.length + n] = 1
+    })
     const root = Float64Array.from([...robot.model.gravity].map(x => -x).concat([0, 0, 0]))
     const constraints = model.constraints(rows.map(() => k))
     // beta is the acceleration energy: that of gravity for a tip that shall not accelerate
@@ -274,8 +374,8 @@ class Constraint {
     this.result = this.solve(rows)
     const {free, held, k} = this.result
     const J = page.jacobian(page.q, k, REFERENCES.indexOf('LOCAL_WORLD_ALIGNED'))
-    const acceleration = ddq => Array.from({length: 3}, (_, i) =>
-      ddq.reduce((sum, x, n) => sum + J[6 * n + i] * x, 0))
+    const acceleration = ddq =>
+      Array.from({length: 3}, (_, i) => ddq.reduce((sum, x, n) => sum + J[6 * n + i] * x, 0))
     this.accelerations = [acceleration(free), acceleration(held.ddq)]
   }
 
@@ -287,12 +387,24 @@ class Constraint {
     const {free, held} = this.result
     const [a, b] = this.accelerations.map(vector => vector.map(x => numberText(x)).join(', '))
     this.tip.textContent = `Acceleration of ${page.frame} [m/s²]: ${a} without, ${b} with the constraint.`
-    const head = element('tr', {}, ['Joint', 'ddq without', 'ddq with', 'constraint torque'].map(text =>
-      element('th', {text})))
-    this.table.replaceChildren(head, ...robot.singles.slice(0, MANY).map(({name, idx_v}) => element('tr', {},
-      element('th', {scope: 'row', text: name}),
-      [free[idx_v], held.ddq[idx_v], held.constraint_torques[idx_v]].map(x =>
-        element('td', {text: numberText(x)})))))
+    const head = element(
+      'tr',
+      {},
+      ['Joint', 'ddq without', 'ddq with', 'constraint torque'].map(text => element('th', {text}))
+    )
+    this.table.replaceChildren(
+      head,
+      ...robot.singles.slice(0, MANY).map(({name, idx_v}) =>
+        element(
+          'tr',
+          {},
+          element('th', {scope: 'row', text: name}),
+          [free[idx_v], held.ddq[idx_v], held.constraint_torques[idx_v]].map(x =>
+            element('td', {text: numberText(x)})
+          )
+        )
+      )
+    )
   }
 
   draw(markers) {
@@ -310,7 +422,15 @@ class Constraint {
     for (const row of rows.filter(row => row < 3)) {
       const vector = [0, 0, 0]
       vector[row] = size
-      markers.lines.line(add(origin, vector.map(x => -x)), add(origin, vector), 0.008, colorOf(COLORS.constraint))
+      markers.lines.line(
+        add(
+          origin,
+          vector.map(x => -x)
+        ),
+        add(origin, vector),
+        0.008,
+        colorOf(COLORS.constraint)
+      )
     }
     markers.torques(this.result.held.constraint_torques)
   }

@@ -22,7 +22,8 @@ varying vec3 place;
 float line(float size, float width) {
   vec2 x = place.xy / size, slope = fwidth(x);
   vec2 near = abs(fract(x - 0.5) - 0.5) / max(slope, 1e-6);
-  return (1.0 - min(min(near.x, near.y) / width, 1.0)) * (1.0 - smoothstep(0.3, 1.0, max(slope.x, slope.y)));
+  float visible = 1.0 - smoothstep(0.3, 1.0, max(slope.x, slope.y));
+  return visible * (1.0 - min(min(near.x, near.y) / width, 1.0));
 }
 void main() {
   float away = distance(place.xy, middle.xy);
@@ -44,7 +45,9 @@ export class Floor {
       extent: {value: 1}
     }
     const material = new ShaderMaterial({
-      vertexShader: VERTEX, fragmentShader: FRAGMENT, uniforms: this.uniforms
+      vertexShader: VERTEX,
+      fragmentShader: FRAGMENT,
+      uniforms: this.uniforms
     })
     this.object = new Mesh(new PlaneGeometry(1, 1), material)
     this.object.renderOrder = -1
@@ -65,8 +68,11 @@ export class Floor {
     this.uniforms.section.value = section
     this.uniforms.extent.value = extent
     this.uniforms.middle.value = [x, y, height]
-    this.object.position.set(section * Math.round(x / section), section * Math.round(y / section),
-      height)
+    this.object.position.set(
+      section * Math.round(x / section),
+      section * Math.round(y / section),
+      height
+    )
     this.object.scale.setScalar(80 * extent)
   }
 }

@@ -15,32 +15,54 @@ export class FramePanel {
     this.page = page
     const {state} = page
     this.frame = select('Frame', [], '', frame => state.set({frame}))
-    this.reference = select('Axes', REFERENCES, state.values.reference,
-      reference => state.set({reference}))
+    this.reference = select('Axes', REFERENCES, state.values.reference, reference =>
+      state.set({reference})
+    )
     this.ellipsoid = checkBox('Velocity ellipsoid', false, isOn => state.toggle('ellipsoid', isOn))
     this.facts = element('dl', {class: 'facts'})
-    this.values = ['Position', 'Roll, pitch, yaw', 'Linear velocity', 'Angular velocity',
-      'Manipulability', 'Singular values'].map(name => {
+    this.values = [
+      'Position',
+      'Roll, pitch, yaw',
+      'Linear velocity',
+      'Angular velocity',
+      'Manipulability',
+      'Singular values'
+    ].map(name => {
       const value = element('dd', {})
       this.facts.append(element('dt', {text: name}), value)
       return value
     })
     this.map = new HeatMap('Jacobian', (i, j) => this.unitOf(i, j))
-    this.node = element('div', {}, this.frame, this.reference, this.ellipsoid, this.facts,
-      element('h2', {text: 'Jacobian J(q), 6 × nv'}), this.map.node,
-      element('p', {class: 'soft', text: 'Manipulability is √det(J J′) of the linear rows for the ' +
-        'position, and of all rows, with m and rad (Yoshikawa, 1985).'}))
+    this.node = element(
+      'div',
+      {},
+      this.frame,
+      this.reference,
+      this.ellipsoid,
+      this.facts,
+      element('h2', {text: 'Jacobian J(q), 6 × nv'}),
+      this.map.node,
+      element('p', {
+        class: 'soft',
+        text:
+          'Manipulability is √det(J J′) of the linear rows for the ' +
+          'position, and of all rows, with m and rad (Yoshikawa, 1985).'
+      })
+    )
   }
 
   showRobot(robot) {
-    this.frame.fill(robot.model.frames.map(frame => frame.name), this.page.frame)
+    this.frame.fill(
+      robot.model.frames.map(frame => frame.name),
+      this.page.frame
+    )
     this.isLinear = robot.model.velocity_names.map((_, k) => robot.floating >= 0 && k < 3)
     for (const {idx_v, isPrismatic} of robot.coordinates) this.isLinear[idx_v] = isPrismatic
   }
 
   unitOf(i, j) {
     const isLinear = this.isLinear[j]
-    return i < 3 ? (isLinear ? '' : 'm/rad') : (isLinear ? 'rad/m' : '')
+    return i < 3 ? (isLinear ? '' : 'm/rad') : isLinear ? 'rad/m' : ''
   }
 
   update({oMf}) {
@@ -52,15 +74,21 @@ export class FramePanel {
     const k = model.frames.findIndex(frame => frame.name === this.page.frame)
     const J = this.page.jacobian(q, k)
     const velocity = Array.from({length: 6}, (_, i) =>
-      v.reduce((sum, x, j) => sum + J[6 * j + i] * x, 0))
+      v.reduce((sum, x, j) => sum + J[6 * j + i] * x, 0)
+    )
     const X = oMf.subarray(16 * k, 16 * k + 12)
     const {position, all, singular} = manipulability(J, model.nv)
     const texts = [
-      `${list([X[3], X[7], X[11]])} m`, `${list(rollPitchYaw(X))} rad`,
-      `${list(velocity.slice(0, 3))} m/s`, `${list(velocity.slice(3))} rad/s`,
-      `${numberText(position, 4)} (position), ${numberText(all, 4)} (all)`, list(singular)
+      `${list([X[3], X[7], X[11]])} m`,
+      `${list(rollPitchYaw(X))} rad`,
+      `${list(velocity.slice(0, 3))} m/s`,
+      `${list(velocity.slice(3))} rad/s`,
+      `${numberText(position, 4)} (position), ${numberText(all, 4)} (all)`,
+      list(singular)
     ]
-    texts.forEach((text, n) => { this.values[n].textContent = text })
+    texts.forEach((text, n) => {
+      this.values[n].textContent = text
+    })
     this.map.show(6, model.nv, (i, j) => J[6 * j + i], ROWS, model.velocity_names)
   }
 }
@@ -77,7 +105,8 @@ export function manipulability(J, nv) {
   const products = n => {
     const A = new Float64Array(n * n)
     for (let k = 0; k < nv; k++) {
-      for (let i = 0; i < n; i++) for (let j = 0; j < n; j++) A[n * i + j] += J[6 * k + i] * J[6 * k + j]
+      for (let i = 0; i < n; i++)
+        for (let j = 0; j < n; j++) A[n * i + j] += J[6 * k + i] * J[6 * k + j]
     }
     return symmetricEigen(A, n).values.map(value => Math.sqrt(Math.max(value, 0)))
   }

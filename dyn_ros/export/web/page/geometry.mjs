@@ -115,7 +115,10 @@ export function perpendicularVectors([x, y, z]) {
   const sign = z < 0 ? -1 : 1
   const a = -1 / (sign + z)
   const b = a * x * y
-  return [[1 + sign * a * x * x, sign * b, -sign * x], [b, sign + a * y * y, -y]]
+  return [
+    [1 + sign * a * x * x, sign * b, -sign * x],
+    [b, sign + a * y * y, -y]
+  ]
 }
 
 /**
@@ -128,7 +131,7 @@ export function curvedArrow(center, first, second, radius, size) {
     [0, 1, 2].map(k => center[k] + r * (Math.cos(phi) * first[k] + Math.sin(phi) * second[k]))
   const head = Math.min(0.35, 0.5 * Math.abs(angle))
   const back = angle - Math.sign(angle) * head
-  const arc = Array.from({length: ARC_STEPS + 1}, (_, k) => at(angle * k / ARC_STEPS))
+  const arc = Array.from({length: ARC_STEPS + 1}, (_, k) => at((angle * k) / ARC_STEPS))
   const tip = at(angle)
   const barb = 0.5 * head * radius
   const barbs = [at(back, (radius + barb) * 1.02), tip, at(back, (radius - barb) * 1.02)]
@@ -145,12 +148,20 @@ export function fitCamera(points, tangent, aspect, back = EYE_DIRECTION) {
   const [x, y, z] = [right, up, back].map(axis => points.map(point => dot(point, axis)))
   const slope = tangent * (1 - 2 * MARGIN)
   let distance = Math.max(...z) + 0.01
-  for (const [offsets, steepness] of [[x, slope * aspect], [y, slope]]) {
+  for (const [offsets, steepness] of [
+    [x, slope * aspect],
+    [y, slope]
+  ]) {
     const upper = Math.max(...offsets.map((a, k) => a + z[k] * steepness))
     const lower = Math.max(...offsets.map((a, k) => z[k] * steepness - a))
     distance = Math.max(distance, (upper + lower) / (2 * steepness))
   }
-  const [centerX, centerY] = [x, y].map(offsets => seenCenter(offsets, z.map(d => distance - d)))
+  const [centerX, centerY] = [x, y].map(offsets =>
+    seenCenter(
+      offsets,
+      z.map(d => distance - d)
+    )
+  )
   const center = add(scaled(centerX, right), scaled(centerY, up))
   const middle = 0.5 * (Math.min(...z) + Math.max(...z))
   return {position: add(center, scaled(distance, back)), target: add(center, scaled(middle, back))}

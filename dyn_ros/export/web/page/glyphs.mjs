@@ -3,8 +3,19 @@
 // Instances of lines, cones and solids, of which all markers are made.
 
 import {
-  BoxGeometry, Color, ConeGeometry, CylinderGeometry, DoubleSide, Group, InstancedMesh, Matrix4,
-  MeshBasicMaterial, MeshStandardMaterial, Quaternion, SphereGeometry, Vector3
+  BoxGeometry,
+  Color,
+  ConeGeometry,
+  CylinderGeometry,
+  DoubleSide,
+  Group,
+  InstancedMesh,
+  Matrix4,
+  MeshBasicMaterial,
+  MeshStandardMaterial,
+  Quaternion,
+  SphereGeometry,
+  Vector3
 } from 'three'
 
 const UP = new Vector3(0, 1, 0)
@@ -49,7 +60,10 @@ export class Glyphs {
     this.object = new Group()
     parent.add(this.object)
     const options = {
-      transparent: opacity < 1 || isOnTop, opacity, depthWrite: opacity === 1, depthTest: !isOnTop
+      transparent: opacity < 1 || isOnTop,
+      opacity,
+      depthWrite: opacity === 1,
+      depthTest: !isOnTop
     }
     this.material = isFlat
       ? new MeshBasicMaterial({...options, side: DoubleSide})
@@ -69,8 +83,11 @@ export class Glyphs {
     const length = vector.length()
     if (!(length > 1e-7)) return
     const turn = new Quaternion().setFromUnitVectors(UP, vector.divideScalar(length))
-    const matrix = new Matrix4().compose(start.add(end).multiplyScalar(0.5), turn,
-      new Vector3(width, length, width))
+    const matrix = new Matrix4().compose(
+      start.add(end).multiplyScalar(0.5),
+      turn,
+      new Vector3(width, length, width)
+    )
     this.items.line.push([matrix, color])
   }
 
@@ -85,8 +102,11 @@ export class Glyphs {
     const neck = end.clone().addScaledVector(direction, -head)
     this.line(from, neck.toArray(), width, color)
     const turn = new Quaternion().setFromUnitVectors(UP, direction)
-    const matrix = new Matrix4().compose(end.addScaledVector(direction, -0.5 * head), turn,
-      new Vector3(2.4 * width, head, 2.4 * width))
+    const matrix = new Matrix4().compose(
+      end.addScaledVector(direction, -0.5 * head),
+      turn,
+      new Vector3(2.4 * width, head, 2.4 * width)
+    )
     this.items.cone.push([matrix, color])
   }
 
@@ -105,10 +125,23 @@ export class Glyphs {
   solid(kind, center, axes, widths, color) {
     const [a, b, c] = widths.map(width => Math.max(width, 1e-3))
     const matrix = new Matrix4().set(
-      axes[0] * a, axes[1] * b, axes[2] * c, center[0],
-      axes[3] * a, axes[4] * b, axes[5] * c, center[1],
-      axes[6] * a, axes[7] * b, axes[8] * c, center[2],
-      0, 0, 0, 1)
+      axes[0] * a,
+      axes[1] * b,
+      axes[2] * c,
+      center[0],
+      axes[3] * a,
+      axes[4] * b,
+      axes[5] * c,
+      center[1],
+      axes[6] * a,
+      axes[7] * b,
+      axes[8] * c,
+      center[2],
+      0,
+      0,
+      0,
+      1
+    )
     this.items[kind].push([matrix, color])
   }
 
@@ -117,7 +150,10 @@ export class Glyphs {
     for (const [kind, items] of Object.entries(this.items)) {
       if (!items.length && !this.instances[kind]) continue
       this.instances[kind] ??= new Instances(this.object, kind, this.material)
-      this.instances[kind].show(items.map(([matrix]) => matrix), items.map(([, color]) => color))
+      this.instances[kind].show(
+        items.map(([matrix]) => matrix),
+        items.map(([, color]) => color)
+      )
     }
   }
 }

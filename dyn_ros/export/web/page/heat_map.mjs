@@ -14,8 +14,11 @@ export class HeatMap {
   constructor(name, unit = () => '') {
     Object.assign(this, {name, unit, chosen: null})
     this.canvas = element('canvas', {
-      tabindex: 0, role: 'img', onkeydown: event => this.move(event),
-      onpointermove: event => this.point(event), onpointerleave: () => this.choose(null)
+      tabindex: 0,
+      role: 'img',
+      onkeydown: event => this.move(event),
+      onpointermove: event => this.point(event),
+      onpointerleave: () => this.choose(null)
     })
     this.readout = element('p', {class: 'readout', 'aria-live': 'polite'})
     this.frame = element('div', {class: 'heat'}, this.canvas)
@@ -26,7 +29,10 @@ export class HeatMap {
   /** Show a matrix: rows, columns, entry(i, j), and the names of rows and columns. */
   show(rows, columns, entry, rowNames, columnNames) {
     this.values = {rows, columns, entry, rowNames, columnNames}
-    this.canvas.setAttribute('aria-label', `${this.name}, ${rows} by ${columns}; arrow keys read entries`)
+    this.canvas.setAttribute(
+      'aria-label',
+      `${this.name}, ${rows} by ${columns}; arrow keys read entries`
+    )
     this.draw()
     this.read()
   }
@@ -45,25 +51,28 @@ export class HeatMap {
     context.scale(ratio, ratio)
     const style = getComputedStyle(this.canvas)
     const [ink, positive, negative] = ['--text', '--positive', '--negative'].map(name =>
-      style.getPropertyValue(name).trim())
+      style.getPropertyValue(name).trim()
+    )
     let largest = 1e-12
-    for (let i = 0; i < rows; i++) for (let j = 0; j < columns; j++) {
-      largest = Math.max(largest, Math.abs(entry(i, j)) || 0)
-    }
+    for (let i = 0; i < rows; i++)
+      for (let j = 0; j < columns; j++) {
+        largest = Math.max(largest, Math.abs(entry(i, j)) || 0)
+      }
     context.font = `${LABEL}px system-ui, sans-serif`
     context.textAlign = 'center'
     context.textBaseline = 'middle'
-    for (let i = 0; i < rows; i++) for (let j = 0; j < columns; j++) {
-      const x = entry(i, j)
-      context.globalAlpha = x === 0 ? 0.03 : 0.03 + 0.77 * (Math.abs(x) / largest) ** 0.35
-      context.fillStyle = x < 0 ? negative : positive
-      context.fillRect(j * cell, i * height, cell - (cell > 8), height - (cell > 8))
-      context.globalAlpha = 1
-      if (cell >= MIN_NUMBER_WIDTH) {
-        context.fillStyle = ink
-        context.fillText(shortText(x, largest), (j + 0.5) * cell, (i + 0.5) * height)
+    for (let i = 0; i < rows; i++)
+      for (let j = 0; j < columns; j++) {
+        const x = entry(i, j)
+        context.globalAlpha = x === 0 ? 0.03 : 0.03 + 0.77 * (Math.abs(x) / largest) ** 0.35
+        context.fillStyle = x < 0 ? negative : positive
+        context.fillRect(j * cell, i * height, cell - (cell > 8), height - (cell > 8))
+        context.globalAlpha = 1
+        if (cell >= MIN_NUMBER_WIDTH) {
+          context.fillStyle = ink
+          context.fillText(shortText(x, largest), (j + 0.5) * cell, (i + 0.5) * height)
+        }
       }
-    }
     if (this.chosen) {
       const [i, j] = this.chosen
       context.strokeStyle = ink
@@ -78,8 +87,8 @@ export class HeatMap {
       return
     }
     const [i, j] = [Math.min(this.chosen[0], rows - 1), Math.min(this.chosen[1], columns - 1)]
-    this.readout.textContent =
-      `${rowNames[i]}, ${columnNames[j]}: ${numberText(entry(i, j), 4)} ${this.unit(i, j)}`
+    const value = `${numberText(entry(i, j), 4)} ${this.unit(i, j)}`
+    this.readout.textContent = `${rowNames[i]}, ${columnNames[j]}: ${value}`
   }
 
   choose(entry) {
@@ -96,7 +105,9 @@ export class HeatMap {
   }
 
   move(event) {
-    const step = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]}[event.key]
+    const step = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]}[
+      event.key
+    ]
     if (!step || !this.values) return
     const {rows, columns} = this.values
     const [i, j] = this.chosen ?? [0, 0]

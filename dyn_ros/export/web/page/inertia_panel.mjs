@@ -11,15 +11,26 @@ export class InertiaPanel {
     this.page = page
     this.map = new HeatMap('M', (i, j) => this.unitOf(i, j))
     this.facts = element('dl', {class: 'facts'})
-    this.values = ['Kinetic energy', 'Potential energy', 'Total energy', 'Moving mass',
-      'Center of mass', 'Diagonal of M, largest / smallest'].map(name => {
+    this.values = [
+      'Kinetic energy',
+      'Potential energy',
+      'Total energy',
+      'Moving mass',
+      'Center of mass',
+      'Diagonal of M, largest / smallest'
+    ].map(name => {
       const value = element('dd', {})
       this.facts.append(element('dt', {text: name}), value)
       return value
     })
-    this.node = element('div', {},
-      element('h2', {text: 'Energy and mass'}), this.facts,
-      element('h2', {text: 'Joint-space inertia M(q)'}), this.map.node)
+    this.node = element(
+      'div',
+      {},
+      element('h2', {text: 'Energy and mass'}),
+      this.facts,
+      element('h2', {text: 'Joint-space inertia M(q)'}),
+      this.map.node
+    )
   }
 
   showRobot(robot) {
@@ -36,11 +47,15 @@ export class InertiaPanel {
     this.map.show(nv, nv, (i, j) => M[nv * i + j], names, names)
     const diagonal = names.map((_, k) => M[k * (nv + 1)])
     const texts = [
-      `${numberText(kinetic, 3)} J`, `${numberText(potential, 3)} J`,
-      `${numberText(kinetic + potential, 3)} J`, `${numberText(mass, 3)} kg`,
+      `${numberText(kinetic, 3)} J`,
+      `${numberText(potential, 3)} J`,
+      `${numberText(kinetic + potential, 3)} J`,
+      `${numberText(mass, 3)} kg`,
       `${Array.from(com, x => numberText(x, 3)).join(', ')} m`,
-      nv ? `${numberText(Math.max(...diagonal), 3)} / ${numberText(Math.min(...diagonal), 4)}` : '–'
+      nv ? [Math.max, Math.min].map(f => numberText(f(...diagonal), 4)).join(' / ') : '–'
     ]
-    texts.forEach((text, k) => { this.values[k].textContent = text })
+    texts.forEach((text, k) => {
+      this.values[k].textContent = text
+    })
   }
 }

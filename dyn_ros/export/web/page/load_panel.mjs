@@ -7,9 +7,13 @@ import {EARTH} from './state.mjs'
 
 const MAX_PAYLOAD = 5 // kg, of the slider; more can be typed
 const DIRECTIONS = [
-  ['0,0,-9.81', 'Earth, down (−z)'], ['0,0,9.81', 'hanging from a ceiling (+z)'],
-  ['-9.81,0,0', 'on a wall (−x)'], ['0,-9.81,0', 'on a wall (−y)'],
-  ['0,0,-3.71', 'Mars'], ['0,0,-1.62', 'Moon'], ['0,0,0', 'none']
+  ['0,0,-9.81', 'Earth, down (−z)'],
+  ['0,0,9.81', 'hanging from a ceiling (+z)'],
+  ['-9.81,0,0', 'on a wall (−x)'],
+  ['0,-9.81,0', 'on a wall (−y)'],
+  ['0,0,-3.71', 'Mars'],
+  ['0,0,-1.62', 'Moon'],
+  ['0,0,0', 'none']
 ]
 
 /** The tab Load. */
@@ -20,35 +24,77 @@ export class LoadPanel {
     this.frame = select('Carried by', [], '', carrier => state.set({carrier}))
     const id = newId()
     this.mass = element('input', {
-      type: 'range', id, min: 0, max: MAX_PAYLOAD, step: 0.1,
+      type: 'range',
+      id,
+      min: 0,
+      max: MAX_PAYLOAD,
+      step: 0.1,
       oninput: () => state.set({payload: Number(this.mass.value)})
     })
     this.number = element('input', {
-      type: 'number', min: 0, max: 10000, step: 'any', 'aria-label': 'Payload [kg], number',
+      type: 'number',
+      min: 0,
+      max: 10000,
+      step: 'any',
+      'aria-label': 'Payload [kg], number',
       onchange: () => {
         const mass = Number(this.number.value)
         state.set({payload: mass > 0 ? Math.min(mass, 10000) : 0})
       }
     })
-    const slider = element('div', {class: 'slider'},
-      element('label', {for: id, text: 'Payload [kg]'}), this.number, this.mass,
-      element('span', {class: 'ends', 'aria-hidden': true},
-        element('span', {text: '0'}), element('span', {text: String(MAX_PAYLOAD)})))
-    this.directions = select('Gravity', [...DIRECTIONS, ['', 'as below']], '',
-      text => text && state.set({gravity: text.split(',').map(Number)}))
-    this.components = ['x', 'y', 'z'].map((name, k) => element('input', {
-      type: 'number', step: 'any', 'aria-label': `Gravity along ${name} [m/s²]`,
-      onchange: () => this.setComponent(k)
-    }))
-    const vector = element('div', {class: 'vector', role: 'group', 'aria-label': 'Gravity [m/s²]'},
-      this.components.map((input, k) => element('label', {}, 'xyz'[k], input)))
+    const slider = element(
+      'div',
+      {class: 'slider'},
+      element('label', {for: id, text: 'Payload [kg]'}),
+      this.number,
+      this.mass,
+      element(
+        'span',
+        {class: 'ends', 'aria-hidden': true},
+        element('span', {text: '0'}),
+        element('span', {text: String(MAX_PAYLOAD)})
+      )
+    )
+    this.directions = select(
+      'Gravity',
+      [...DIRECTIONS, ['', 'as below']],
+      '',
+      text => text && state.set({gravity: text.split(',').map(Number)})
+    )
+    this.components = ['x', 'y', 'z'].map((name, k) =>
+      element('input', {
+        type: 'number',
+        step: 'any',
+        'aria-label': `Gravity along ${name} [m/s²]`,
+        onchange: () => this.setComponent(k)
+      })
+    )
+    const vector = element(
+      'div',
+      {class: 'vector', role: 'group', 'aria-label': 'Gravity [m/s²]'},
+      this.components.map((input, k) => element('label', {}, 'xyz'[k], input))
+    )
     this.total = element('p', {class: 'soft'})
-    this.node = element('div', {},
-      element('h2', {text: 'Payload'}), slider, this.frame,
-      element('p', {class: 'soft', text: 'A ball of titanium that touches the origin of the frame.'}),
-      element('h2', {text: 'Gravity [m/s²]'}), this.directions, vector,
-      element('div', {class: 'buttons'}, button('Earth', () => state.set({gravity: EARTH}))),
-      this.total)
+    this.node = element(
+      'div',
+      {},
+      element('h2', {text: 'Payload'}),
+      slider,
+      this.frame,
+      element('p', {
+        class: 'soft',
+        text: 'A ball of titanium that touches the origin of the frame.'
+      }),
+      element('h2', {text: 'Gravity [m/s²]'}),
+      this.directions,
+      vector,
+      element(
+        'div',
+        {class: 'buttons'},
+        button('Earth', () => state.set({gravity: EARTH}))
+      ),
+      this.total
+    )
   }
 
   setComponent(k) {

@@ -8,7 +8,12 @@ import {Embed} from './embed.mjs'
 import {loadEngine} from './engine.mjs'
 import {Page} from './page.mjs'
 import {
-  FileError, RobotFiles, baseName, explainMissing, filesOfDrop, filesOfInput
+  FileError,
+  RobotFiles,
+  baseName,
+  explainMissing,
+  filesOfDrop,
+  filesOfInput
 } from './robot_files.mjs'
 import {loadScript, unpack} from './scripts.mjs'
 import {State} from './state.mjs'
@@ -18,8 +23,10 @@ const OWN = 'file:' // before the paths of the user's files
 const MAX_DESCRIPTIONS = 200 // of one folder, to choose from
 const byId = id => document.getElementById(id)
 const place = Object.fromEntries(
-  ['canvas', 'left', 'right', 'notice', 'pull', 'robots', 'file', 'folder', 'fit', 'embed']
-    .map(id => [id, byId(id)]))
+  ['canvas', 'left', 'right', 'notice', 'pull', 'robots', 'file', 'folder', 'fit', 'embed'].map(
+    id => [id, byId(id)]
+  )
+)
 
 async function start() {
   const state = new State(readAddress(location.hash))
@@ -56,13 +63,20 @@ async function openFirst(page, names) {
 async function openShipped(page, name, wanted = {}) {
   try {
     const {urdf, files, root} = await loadScript(`robots/${name}`)
-    const entries = await Promise.all(Object.entries(files).map(async ([path, content]) =>
-      [path, new Blob([await unpack(content)])]))
+    const entries = await Promise.all(
+      Object.entries(files).map(async ([path, content]) => [
+        path,
+        new Blob([await unpack(content)])
+      ])
+    )
     place.robots.value = name
     page.say('')
     page.usualRoot = root
-    await page.open(new RobotFiles(entries), `${name}.urdf`, urdf, name,
-      {file: '', ...wanted, robot: name})
+    await page.open(new RobotFiles(entries), `${name}.urdf`, urdf, name, {
+      file: '',
+      ...wanted,
+      robot: name
+    })
   } catch (error) {
     report(page, name, error)
   }
@@ -106,8 +120,13 @@ async function firstRobot(files, paths) {
 /** Offer the descriptions of the user's files among the robots. */
 function showOwn(page, files, paths, chosen) {
   const folder = commonFolder(paths)
-  const group = element('optgroup', {label: 'My files'}, paths.slice(0, MAX_DESCRIPTIONS)
-    .map(path => element('option', {value: OWN + path, text: path.slice(folder.length)})))
+  const group = element(
+    'optgroup',
+    {label: 'My files'},
+    paths
+      .slice(0, MAX_DESCRIPTIONS)
+      .map(path => element('option', {value: OWN + path, text: path.slice(folder.length)}))
+  )
   place.robots.querySelector('optgroup')?.remove()
   place.robots.append(group)
   place.robots.value = OWN + chosen
@@ -141,7 +160,10 @@ function report(page, name, error) {
 }
 
 function receiveFiles(page) {
-  for (const [input, trigger] of [[place.file, 'open-file'], [place.folder, 'open-folder']]) {
+  for (const [input, trigger] of [
+    [place.file, 'open-file'],
+    [place.folder, 'open-folder']
+  ]) {
     byId(trigger).addEventListener('click', () => input.click())
     input.addEventListener('change', () => {
       openFiles(page, filesOfInput(input.files))
@@ -150,7 +172,9 @@ function receiveFiles(page) {
   }
   const hint = byId('drop')
   let depth = 0
-  const showHint = isShown => { hint.hidden = !isShown }
+  const showHint = isShown => {
+    hint.hidden = !isShown
+  }
   addEventListener('dragenter', event => {
     event.preventDefault()
     depth++
@@ -180,7 +204,10 @@ function keepAddress(page) {
   const write = () => {
     const {values} = page.state
     const hash = writeAddress({
-      ...values, q: page.q, v: page.v, camera: page.picture.isMoved ? page.picture.view : null
+      ...values,
+      q: page.q,
+      v: page.v,
+      camera: page.picture.isMoved ? page.picture.view : null
     })
     page.address = `#${hash}`
     try {
@@ -210,6 +237,7 @@ async function applyAddress(page, names) {
 start().catch(error => {
   place.notice.hidden = false
   place.notice.classList.add('error')
-  place.notice.textContent = `The page cannot start: ${error.message}. It needs WebGL and ` +
+  place.notice.textContent =
+    `The page cannot start: ${error.message}. It needs WebGL and ` +
     'WebAssembly, as in Chrome 91, Firefox 113, Safari 16.4 or later.'
 })

@@ -5,8 +5,20 @@
 import {Color} from 'three'
 import {Glyphs, colorOf} from './glyphs.mjs'
 import {
-  BOX_WIDTH, ELLIPSOID_WIDTH, add, clamp, curvedArrow, norm, origin, perpendicularVectors,
-  principalSpread, rotate, scaled, symmetricEigen, transform, unit
+  BOX_WIDTH,
+  ELLIPSOID_WIDTH,
+  add,
+  clamp,
+  curvedArrow,
+  norm,
+  origin,
+  perpendicularVectors,
+  principalSpread,
+  rotate,
+  scaled,
+  symmetricEigen,
+  transform,
+  unit
 } from './geometry.mjs'
 
 /** Colors of the legend in dyn_ros/viewer/scene/legend.py. */
@@ -33,14 +45,24 @@ export const UNLIMITED = 100 // N m, N; full load of a joint without a limit
 const MARK_SIZE = 0.08 // length of the axes of a frame / reach of the robot
 const ELLIPSOID_SIZE = 0.25 // largest semi-axis of the ellipsoid of velocities / reach
 const OUTLINE_WIDTH = 0.003 // m
-const BOX_EDGES = [[0, 1, 3, 2, 0, 4, 5, 7, 6, 4], [1, 5], [3, 7], [2, 6]].map(line =>
-  line.map(corner => [0, 1, 2].map(k => 2 * (corner >> k & 1) - 1)))
-const CIRCLES = [[0, 1], [0, 2], [1, 2]].map(([i, j]) => Array.from({length: 25}, (_, n) => {
-  const point = [0, 0, 0]
-  point[i] = Math.cos(2 * Math.PI * n / 24)
-  point[j] = Math.sin(2 * Math.PI * n / 24)
-  return point
-}))
+const BOX_EDGES = [
+  [0, 1, 3, 2, 0, 4, 5, 7, 6, 4],
+  [1, 5],
+  [3, 7],
+  [2, 6]
+].map(line => line.map(corner => [0, 1, 2].map(k => 2 * ((corner >> k) & 1) - 1)))
+const CIRCLES = [
+  [0, 1],
+  [0, 2],
+  [1, 2]
+].map(([i, j]) =>
+  Array.from({length: 25}, (_, n) => {
+    const point = [0, 0, 0]
+    point[i] = Math.cos((2 * Math.PI * n) / 24)
+    point[j] = Math.sin((2 * Math.PI * n) / 24)
+    return point
+  })
+)
 const IDENTITY = [1, 0, 0, 0, 1, 0, 0, 0, 1]
 const AXES = ['#e0332f', '#2f9e44', '#2f6fe0'].map(colorOf)
 
@@ -58,7 +80,9 @@ export function loadColor(load) {
 function mix(from, to, share) {
   const part = k => {
     const [a, b] = [from, to].map(code => parseInt(code.slice(k, k + 2), 16))
-    return Math.round(a + share * (b - a)).toString(16).padStart(2, '0')
+    return Math.round(a + share * (b - a))
+      .toString(16)
+      .padStart(2, '0')
   }
   return `#${part(1)}${part(3)}${part(5)}`
 }
@@ -75,8 +99,9 @@ export class Markers {
     const middle = origin(oMf, robot.links[0].index)
     const distances = scene.pointsAt(oMf).map(point => norm(point.map((x, k) => x - middle[k])))
     this.reach = Math.max(0.1, ...distances)
-    this.colors = Object.fromEntries(Object.entries(COLORS).map(([name, code]) =>
-      [name, colorOf(code)]))
+    this.colors = Object.fromEntries(
+      Object.entries(COLORS).map(([name, code]) => [name, colorOf(code)])
+    )
     this.reported = new Map() // link: joint, with findings
   }
 
@@ -150,8 +175,12 @@ export class Markers {
 
   /** Draw the edges of a box, or the principal circles of an ellipsoid. */
   outline(isBox, center, axes, widths) {
-    const place = unitPoint => [0, 1, 2].map(i => center[i] + [0, 1, 2].reduce((sum, j) =>
-      sum + axes[3 * i + j] * 0.5 * widths[j] * unitPoint[j], 0))
+    const place = unitPoint =>
+      [0, 1, 2].map(
+        i =>
+          center[i] +
+          [0, 1, 2].reduce((sum, j) => sum + axes[3 * i + j] * 0.5 * widths[j] * unitPoint[j], 0)
+      )
     for (const line of isBox ? BOX_EDGES : CIRCLES) {
       this.lines.strip(line.map(place), OUTLINE_WIDTH, this.colors.limit)
     }
@@ -187,8 +216,12 @@ export class Markers {
       const {frame} = this.robot.model.joints[joint]
       const vector = scaled(size, rotate(this.oMf, frame, this.robot.axes[joint].axis))
       const center = origin(this.oMf, frame)
-      this.lines.line(add(center, scaled(-1, vector)), add(center, vector), 0.1 * size,
-        this.colors.axis)
+      this.lines.line(
+        add(center, scaled(-1, vector)),
+        add(center, vector),
+        0.1 * size,
+        this.colors.axis
+      )
     }
   }
 
@@ -196,15 +229,21 @@ export class Markers {
   velocityEllipsoid(frame, J, nv) {
     const A = new Float64Array(9)
     for (let k = 0; k < nv; k++) {
-      for (let i = 0; i < 3; i++) for (let j = 0; j < 3; j++) A[3 * i + j] += J[6 * k + i] * J[6 * k + j]
+      for (let i = 0; i < 3; i++)
+        for (let j = 0; j < 3; j++) A[3 * i + j] += J[6 * k + i] * J[6 * k + j]
     }
     const {values, vectors} = symmetricEigen(A, 3)
     const semiAxes = values.map(value => Math.sqrt(Math.max(value, 0)))
     const most = Math.max(...semiAxes)
     if (!(most > 0)) return
-    const size = 2 * ELLIPSOID_SIZE * this.reach / most
-    this.clear.solid('sphere', origin(this.oMf, frame), vectors, semiAxes.map(x => size * x),
-      this.colors.ellipsoid)
+    const size = (2 * ELLIPSOID_SIZE * this.reach) / most
+    this.clear.solid(
+      'sphere',
+      origin(this.oMf, frame),
+      vectors,
+      semiAxes.map(x => size * x),
+      this.colors.ellipsoid
+    )
   }
 
   payload({frame, com, radius}) {

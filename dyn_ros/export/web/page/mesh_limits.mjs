@@ -18,16 +18,20 @@ export function requireSize(suffix, size) {
   const limit = MAX_SIZES[suffix]
   if (!limit) throw new MeshError(`"${suffix}" is not supported; use STL, OBJ or COLLADA (.dae)`)
   if (size > limit) {
-    throw new MeshError(`it has ${megabytes(size)}, more than the limit of ` +
-      `${megabytes(limit)}; use a coarser mesh`)
+    throw new MeshError(
+      `it has ${megabytes(size)}, more than the limit of ` +
+        `${megabytes(limit)}; use a coarser mesh`
+    )
   }
 }
 
 /** Throw a MeshError if a mesh has too many triangles. */
 export function requireFewTriangles(count) {
   if (count > MAX_TRIANGLE_COUNT) {
-    throw new MeshError(`it has ${count.toLocaleString('en-US')} triangles, more than the limit of ` +
-      `${MAX_TRIANGLE_COUNT.toLocaleString('en-US')}; use a coarser mesh`)
+    throw new MeshError(
+      `it has ${count.toLocaleString('en-US')} triangles, more than the limit of ` +
+        `${MAX_TRIANGLE_COUNT.toLocaleString('en-US')}; use a coarser mesh`
+    )
   }
 }
 
@@ -36,8 +40,10 @@ export function requireFewNumbers(bytes) {
   let count = bytes[0] > 32 ? 1 : 0
   for (let k = 1; k < bytes.length; k++) if (bytes[k] > 32 && bytes[k - 1] <= 32) count++
   if (count > MAX_NUMBER_COUNT) {
-    throw new MeshError(`it may contain ${count.toLocaleString('en-US')} numbers, more than the ` +
-      `limit of ${MAX_NUMBER_COUNT.toLocaleString('en-US')}; use a coarser mesh`)
+    throw new MeshError(
+      `it may contain ${count.toLocaleString('en-US')} numbers, more than the ` +
+        `limit of ${MAX_NUMBER_COUNT.toLocaleString('en-US')}; use a coarser mesh`
+    )
   }
 }
 
@@ -64,7 +70,9 @@ export function requireSmallCollada(root) {
     return sizes.get(id)
   }
   if (!(sizeOf(root, 0) <= MAX_EXPANDED_SIZE)) {
-    throw new MeshError('its surfaces and instances would take more than ' +
-      `${megabytes(MAX_EXPANDED_SIZE)}; use a coarser mesh with fewer instances`)
+    throw new MeshError(
+      'its surfaces and instances would take more than ' +
+        `${megabytes(MAX_EXPANDED_SIZE)}; use a coarser mesh with fewer instances`
+    )
   }
 }

@@ -3,12 +3,25 @@
 // Meshes of a robot's files, as objects of the scene.
 
 import {
-  BufferAttribute, BufferGeometry, Color, DoubleSide, Group, Matrix4, Mesh, MeshStandardMaterial,
-  RepeatWrapping, SRGBColorSpace, Texture
+  BufferAttribute,
+  BufferGeometry,
+  Color,
+  DoubleSide,
+  Group,
+  Matrix4,
+  Mesh,
+  MeshStandardMaterial,
+  RepeatWrapping,
+  SRGBColorSpace,
+  Texture
 } from 'three'
 import {parseLeniently} from '../javascript/xml.mjs'
 import {
-  MeshError, requireFewNumbers, requireFewTriangles, requireSize, requireSmallCollada
+  MeshError,
+  requireFewNumbers,
+  requireFewTriangles,
+  requireSize,
+  requireSmallCollada
 } from './mesh_limits.mjs'
 import {baseName} from './robot_files.mjs'
 import {loadScript} from './scripts.mjs'
@@ -16,15 +29,24 @@ import {readStl} from './stl.mjs'
 
 const DEFAULT_COLOR = [0.7, 0.7, 0.7, 1]
 const MAX_IMAGE_SIZE = 30e6 // bytes
-const IMAGE_STARTS = [[[0x89, 0x50, 0x4e, 0x47], 'image/png'], [[0xff, 0xd8, 0xff], 'image/jpeg'],
-  [[0x52, 0x49, 0x46, 0x46], 'image/webp'], [[0x42, 0x4d], 'image/bmp']]
+const IMAGE_STARTS = [
+  [[0x89, 0x50, 0x4e, 0x47], 'image/png'],
+  [[0xff, 0xd8, 0xff], 'image/jpeg'],
+  [[0x52, 0x49, 0x46, 0x46], 'image/webp'],
+  [[0x42, 0x4d], 'image/bmp']
+]
 
 /** Return a material like those of the page of `dyn_ros view`. */
 export function makeMaterial([red, green, blue, alpha = 1], options = {}) {
   const color = new Color().setRGB(red, green, blue, options.colorSpace ?? SRGBColorSpace)
   const transparent = alpha < 1
   return new MeshStandardMaterial({
-    color, roughness: 0.8, metalness: 0.1, opacity: alpha, transparent, depthWrite: !transparent
+    color,
+    roughness: 0.8,
+    metalness: 0.1,
+    opacity: alpha,
+    transparent,
+    depthWrite: !transparent
   })
 }
 
@@ -59,9 +81,10 @@ export class MeshReader {
     requireFewNumbers(bytes)
     const formats = await loadScript('mesh_formats')
     const text = new TextDecoder().decode(bytes)
-    const surfaces = suffix === 'obj'
-      ? await this.objSurfaces(formats, text, path)
-      : await this.colladaSurfaces(formats, text, path)
+    const surfaces =
+      suffix === 'obj'
+        ? await this.objSurfaces(formats, text, path)
+        : await this.colladaSurfaces(formats, text, path)
     const corners = surfaces.reduce((sum, surface) => sum + surface.positions.length / 3, 0)
     requireFewTriangles(corners / 3)
     if (!corners) throw new MeshError('it contains no triangles')
@@ -162,7 +185,10 @@ function toGeometry(surface) {
 }
 
 function meshOf({geometry, materials, matrix}, color) {
-  const mesh = new Mesh(geometry, materials.map(material => surfaceMaterial(material, color)))
+  const mesh = new Mesh(
+    geometry,
+    materials.map(material => surfaceMaterial(material, color))
+  )
   mesh.matrix.fromArray(matrix)
   mesh.matrixAutoUpdate = false
   return mesh
@@ -185,7 +211,7 @@ function readMtl(text) {
   let material = {}
   for (const line of text.split('\n')) {
     const [key, ...words] = line.trim().split(/\s+/)
-    if (key === 'newmtl') materials.set(words.join(' '), material = {isSrgb: true})
+    if (key === 'newmtl') materials.set(words.join(' '), (material = {isSrgb: true}))
     if (key === 'Kd') material.color = words.slice(0, 3).map(Number)
     if (key === 'd') material.opacity = Number(words[0])
     if (key === 'map_Kd') material.image = words.at(-1)

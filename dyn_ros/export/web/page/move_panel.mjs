@@ -14,24 +14,61 @@ export class MovePanel {
     this.page = page
     const {state} = page
     const {values} = state
-    this.root = select('Base', [['fixed', 'fixed'], ['floating', 'floating'], ['planar', 'planar']],
-      values.root || 'fixed', root => page.setRoot(root))
-    this.motors = select('Motors', [
-      ['hold', 'hold the posture'], ['float', 'compensate gravity'], ['off', 'off']
-    ], values.motors, motors => page.setMotors(motors))
-    this.kind = choice('Sliders', [['q', 'positions'], ['v', 'velocities']], values.slider,
-      slider => state.set({slider}))
+    this.root = select(
+      'Base',
+      [
+        ['fixed', 'fixed'],
+        ['floating', 'floating'],
+        ['planar', 'planar']
+      ],
+      values.root || 'fixed',
+      root => page.setRoot(root)
+    )
+    this.motors = select(
+      'Motors',
+      [
+        ['hold', 'hold the posture'],
+        ['float', 'compensate gravity'],
+        ['off', 'off']
+      ],
+      values.motors,
+      motors => page.setMotors(motors)
+    )
+    this.kind = choice(
+      'Sliders',
+      [
+        ['q', 'positions'],
+        ['v', 'velocities']
+      ],
+      values.slider,
+      slider => state.set({slider})
+    )
     this.degrees = checkBox('degrees', values.degrees, degrees => state.set({degrees}))
     this.filter = element('input', {
-      type: 'search', placeholder: 'Filter joints', 'aria-label': 'Filter joints',
+      type: 'search',
+      placeholder: 'Filter joints',
+      'aria-label': 'Filter joints',
       oninput: () => this.applyFilter()
     })
     this.list = element('div', {class: 'sliders'})
-    const buttons = element('div', {class: 'buttons'},
-      button('Reset pose', () => page.resetPose()), button('Zero', () => page.resetPose(true)))
+    const buttons = element(
+      'div',
+      {class: 'buttons'},
+      button('Reset pose', () => page.resetPose()),
+      button('Zero', () => page.resetPose(true))
+    )
     this.hint = element('p', {class: 'soft'})
-    this.node = element('div', {}, this.hint, buttons, this.root, this.motors, this.kind,
-      element('div', {class: 'row'}, this.filter, this.degrees), this.list)
+    this.node = element(
+      'div',
+      {},
+      this.hint,
+      buttons,
+      this.root,
+      this.motors,
+      this.kind,
+      element('div', {class: 'row'}, this.filter, this.degrees),
+      this.list
+    )
   }
 
   /** Make the sliders of a robot. */
@@ -73,18 +110,31 @@ export class MovePanel {
     }
     const common = {min: round(lower * scale), max: round(upper * scale)}
     const range = element('input', {
-      ...common, type: 'range', id, step: scale !== 1 ? 0.5 : upper - lower < 1 ? 0.001 : 0.01,
-      'aria-label': `${coordinate.name} [${unit}]`, oninput: () => set(range.value)
+      ...common,
+      type: 'range',
+      id,
+      step: scale !== 1 ? 0.5 : upper - lower < 1 ? 0.001 : 0.01,
+      'aria-label': `${coordinate.name} [${unit}]`,
+      oninput: () => set(range.value)
     })
     const number = element('input', {
-      ...common, type: 'number', step: 'any', 'aria-label': `${coordinate.name} [${unit}], number`,
+      ...common,
+      type: 'number',
+      step: 'any',
+      'aria-label': `${coordinate.name} [${unit}], number`,
       onchange: () => set(Math.min(Math.max(number.value, lower * scale), upper * scale))
     })
     const digits = scale === 1 ? (upper - lower < 1 ? 3 : 1) : 0
-    const ends = element('span', {class: 'ends', 'aria-hidden': true},
+    const ends = element(
+      'span',
+      {class: 'ends', 'aria-hidden': true},
       element('span', {text: numberText(lower * scale, digits)}),
-      element('span', {class: 'unit', text: coordinate.isLimited || isVelocity ? unit : `${unit}, no limit`}),
-      element('span', {text: numberText(upper * scale, digits)}))
+      element('span', {
+        class: 'unit',
+        text: coordinate.isLimited || isVelocity ? unit : `${unit}, no limit`
+      }),
+      element('span', {text: numberText(upper * scale, digits)})
+    )
     const name = element('label', {for: id, text: coordinate.name, title: coordinate.name})
     const node = element('div', {class: 'slider'}, name, number, range, ends)
     return {coordinate, node, range, number, scale, isVelocity}
@@ -102,7 +152,8 @@ export class MovePanel {
     const {q, v} = this.page
     for (const {coordinate, range, number, scale, isVelocity} of this.rows) {
       const x = scale * (isVelocity ? v[coordinate.idx_v] : q[coordinate.idx_q])
-      if (document.activeElement !== range || Math.abs(range.value - x) > 0.02 * scale) range.value = x
+      if (document.activeElement !== range || Math.abs(range.value - x) > 0.02 * scale)
+        range.value = x
       if (document.activeElement !== number) number.value = round(x)
     }
   }

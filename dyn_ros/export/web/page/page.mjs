@@ -43,15 +43,30 @@ export class Page {
   /** Make the panels around the picture. */
   makePanels() {
     const panels = {
-      Move: new MovePanel(this), Load: new LoadPanel(this), Show: new ShowPanel(this),
-      Check: new CheckPanel(this), Torques: new TorquePanel(this), Inertia: new InertiaPanel(this),
-      Frame: new FramePanel(this), Code: new CodePanel(this)
+      Move: new MovePanel(this),
+      Load: new LoadPanel(this),
+      Show: new ShowPanel(this),
+      Check: new CheckPanel(this),
+      Torques: new TorquePanel(this),
+      Inertia: new InertiaPanel(this),
+      Frame: new FramePanel(this),
+      Code: new CodePanel(this)
     }
     Object.assign(this, {
-      move: panels.Move, load: panels.Load, show: panels.Show, check: panels.Check,
-      torques: panels.Torques, inertia: panels.Inertia, frames: panels.Frame, code: panels.Code
+      move: panels.Move,
+      load: panels.Load,
+      show: panels.Show,
+      check: panels.Check,
+      torques: panels.Torques,
+      inertia: panels.Inertia,
+      frames: panels.Frame,
+      code: panels.Code
     })
-    const group = (label, names) => tabs(label, names.map(name => [name, panels[name].node]))
+    const group = (label, names) =>
+      tabs(
+        label,
+        names.map(name => [name, panels[name].node])
+      )
     this.left = group('Controls', ['Move', 'Load', 'Show', 'Check'])
     this.right = group('Numbers', ['Torques', 'Inertia', 'Frame', 'Code'])
     this.right.list.addEventListener('choose', () => this.robot && this.updatePanels(true))
@@ -74,7 +89,7 @@ export class Page {
    * error, and keep the present robot, if it cannot be used.
    */
   async open(files, path, text, name, wanted = {}) {
-    const serial = this.serial = (this.serial ?? 0) + 1
+    const serial = (this.serial = (this.serial ?? 0) + 1)
     const fixed = await Robot.open(this.library, text)
     const {shapes, problems} = readShapes(text)
     if (serial !== this.serial) return
@@ -125,8 +140,8 @@ export class Page {
     const {robot, scene} = this
     this.legs = findLegs(robot, scene)
     const isOwn = robot.model.joints.some(joint => joint.nv > 1)
-    const root = values.root || this.usualRoot ||
-      (this.legs.length && !isOwn ? 'floating' : robot.root)
+    const root =
+      values.root || this.usualRoot || (this.legs.length && !isOwn ? 'floating' : robot.root)
     if (root !== robot.root) await this.replaceModel(root)
     this.applyLoad()
     this.markers?.remove()
@@ -221,8 +236,12 @@ export class Page {
     for (const panel of [this.move, this.load, this.torques, this.inertia, this.frames]) {
       panel.showRobot(robot)
     }
-    this.markers.reported = new Set(findings.map(finding =>
-      robot.model.frames.find(frame => frame.is_link && frame.name === finding.link)?.joint))
+    this.markers.reported = new Set(
+      findings.map(
+        finding =>
+          robot.model.frames.find(frame => frame.is_link && frame.name === finding.link)?.joint
+      )
+    )
     this.check.showRobot(findings, [...warnings, ...this.problems], this.failures)
     this.show.update()
   }
@@ -251,25 +270,34 @@ export class Page {
     return this.robot.model.frames.some(frame => frame.name === name) ? name : null
   }
 
-  /** The last of the links that most joints move; minor joints do not count. */
+  /**
+   * The last of the links that most joints move; of a robot with legs and arms, of an arm. Minor
+   * joints do not count.
+   */
   get tip() {
-    if (this.tipOf === this.robot) return this.tipName
-    const {model, links} = this.robot
-    const carried = this.robot.bodies().map(body => body.mass)
-    for (let k = carried.length - 1; k >= 0; k--) {
-      const {parent} = model.joints[k]
-      if (parent >= 0) carried[parent] += carried[k]
+    if (this.tipOf !== this.robot) {
+      this.tipOf = this.robot
+      this.tipName = this.findTip()
     }
-    const total = model.total_mass()
-    const isLeg = new Set(this.legs.flat())
-    const hasArms = links.some(link => this.robot.chainOf(link.index).length > 2 &&
-      !this.robot.chainOf(link.index).some(k => isLeg.has(k)))
-    const depth = link => hasArms && this.robot.chainOf(link.index).some(k => isLeg.has(k)) ? 0 : this.robot.chainOf(link.index).filter(k =>
-      model.joints[k].nv === 1 && carried[k] >= MIN_MASS_FRACTION * total).length
-    const most = Math.max(...links.map(depth))
-    this.tipOf = this.robot
-    this.tipName = links.filter(link => depth(link) === most && link.joint >= 0).at(-1)?.name ?? links[0].name
     return this.tipName
+  }
+
+  findTip() {
+    const {robot} = this
+    const {joints} = robot.model
+    const carried = robot.bodies().map(body => body.mass)
+    for (let k = joints.length - 1; k >= 0; k--) {
+      if (joints[k].parent >= 0) carried[joints[k].parent] += carried[k]
+    }
+    const least = MIN_MASS_FRACTION * robot.model.total_mass()
+    const isMajor = k => joints[k].nv === 1 && carried[k] >= least
+    const isLeg = new Set(this.legs.flat())
+    const chains = robot.links.map(({name, index}) => ({name, chain: robot.chainOf(index)}))
+    const moving = chains.filter(({chain}) => chain.length)
+    const arms = moving.filter(({chain}) => chain.length > 2 && !chain.some(k => isLeg.has(k)))
+    const candidates = arms.length ? arms : moving
+    const depths = candidates.map(({chain}) => chain.filter(isMajor).length)
+    return candidates[depths.lastIndexOf(Math.max(...depths))]?.name ?? robot.links[0].name
   }
 
   jacobian(q, frame, reference = REFERENCES.indexOf(this.state.values.reference)) {
@@ -307,8 +335,8 @@ export class Page {
   /** Use the light or the dark theme. */
   paint() {
     const {theme} = this.state.values
-    const isDark = theme === 'dark' ||
-      (theme === 'auto' && matchMedia('(prefers-color-scheme: dark)').matches)
+    const isDark =
+      theme === 'dark' || (theme === 'auto' && matchMedia('(prefers-color-scheme: dark)').matches)
     document.documentElement.dataset.theme = isDark ? 'dark' : 'light'
     this.picture.paint(isDark)
   }
@@ -321,7 +349,10 @@ export class Page {
       this.q = this.standing(this.q)
       this.restart()
     }
-    if (!this.picture.isMoved && !this.picture.sees(this.scene.pointsAt(this.robot.placements(this.q)))) {
+    if (
+      !this.picture.isMoved &&
+      !this.picture.sees(this.scene.pointsAt(this.robot.placements(this.q)))
+    ) {
       this.fitLater()
     }
     this.redraw()
@@ -329,7 +360,9 @@ export class Page {
 
   /** Return to the posture that the page chooses, or to zero. */
   resetPose(isZero = false) {
-    this.q = this.standing(isZero ? this.robot.zero : choosePosture(this.robot, this.scene, this.legs))
+    this.q = this.standing(
+      isZero ? this.robot.zero : choosePosture(this.robot, this.scene, this.legs)
+    )
     this.v = new Float64Array(this.robot.model.nv)
     this.restart()
     if (!this.picture.isMoved) this.fitLater()
@@ -408,7 +441,7 @@ export class Page {
 
   get shownTorques() {
     if (this.source === 'gravity') return this.terms.g
-    return this.source === 'nle' ? this.terms.nle : this.simulation?.effort ?? this.terms.g
+    return this.source === 'nle' ? this.terms.nle : (this.simulation?.effort ?? this.terms.g)
   }
 
   drawMarkers() {
@@ -435,8 +468,9 @@ export class Page {
 
   /** Return all bodies with the frames in which they are expressed. */
   bodies() {
-    const moving = this.robot.bodies().map((body, joint) =>
-      ({...body, joint, frame: this.robot.model.joints[joint].frame}))
+    const moving = this.robot
+      .bodies()
+      .map((body, joint) => ({...body, joint, frame: this.robot.model.joints[joint].frame}))
     return [...this.baseBodies, ...moving]
   }
 
@@ -453,7 +487,8 @@ export class Page {
       const X = oMf.subarray(16 * frame, 16 * frame + 12)
       total += m
       for (let i = 0; i < 3; i++) {
-        sum[i] += m * (X[4 * i] * own[0] + X[4 * i + 1] * own[1] + X[4 * i + 2] * own[2] + X[4 * i + 3])
+        sum[i] +=
+          m * (X[4 * i] * own[0] + X[4 * i + 1] * own[1] + X[4 * i + 2] * own[2] + X[4 * i + 3])
       }
     }
     return total > 0 ? sum.map(x => x / total) : [0, 0, 0]
@@ -492,7 +527,11 @@ export class Page {
       return [Math.min(...values), Math.max(...values)]
     })
     const width = Math.max(...ends.map(([a, b]) => b - a))
-    this.picture.floor.place(ends.map(([a, b]) => 0.5 * (a + b)), width, height)
+    this.picture.floor.place(
+      ends.map(([a, b]) => 0.5 * (a + b)),
+      width,
+      height
+    )
   }
 
   /** Show the robot and its arrows, unless the user has moved the camera. */
@@ -523,8 +562,11 @@ export class Page {
   }
 
   saveNumbers() {
-    const text = JSON.stringify(this.numbers(), (_, x) =>
-      x instanceof Float64Array ? Array.from(x) : x, 1)
+    const text = JSON.stringify(
+      this.numbers(),
+      (_, x) => (x instanceof Float64Array ? Array.from(x) : x),
+      1
+    )
     download(new Blob([text], {type: 'application/json'}), `${fileName(this.title)}.json`)
   }
 
@@ -534,21 +576,33 @@ export class Page {
     const {model} = robot
     const {values} = this.state
     const frame = model.frames.findIndex(({name}) => name === this.frame)
-    const rows = (flat, n) => Array.from({length: flat.length / n}, (_, i) =>
-      Array.from(flat.subarray(n * i, n * i + n)))
+    const rows = (flat, n) =>
+      Array.from({length: flat.length / n}, (_, i) => Array.from(flat.subarray(n * i, n * i + n)))
     const J = this.jacobian(q, frame)
     return {
-      robot: this.title, root_joint: robot.root, position_names: model.position_names,
-      velocity_names: model.velocity_names, q, v, gravity: values.gravity,
+      robot: this.title,
+      root_joint: robot.root,
+      position_names: model.position_names,
+      velocity_names: model.velocity_names,
+      q,
+      v,
+      gravity: values.gravity,
       payload: robot.payload && {...robot.payload, frame: this.carrier},
-      generalized_gravity: terms.g, nonlinear_effects: terms.nle,
-      motor_torques: this.simulation.effort, effort_limit: Array.from(model.effort_limit, finite),
-      M: rows(terms.M, Math.max(model.nv, 1)), center_of_mass: terms.com, mass: terms.mass,
-      kinetic_energy: terms.kinetic, potential_energy: terms.potential, frame: this.frame,
+      generalized_gravity: terms.g,
+      nonlinear_effects: terms.nle,
+      motor_torques: this.simulation.effort,
+      effort_limit: Array.from(model.effort_limit, finite),
+      M: rows(terms.M, Math.max(model.nv, 1)),
+      center_of_mass: terms.com,
+      mass: terms.mass,
+      kinetic_energy: terms.kinetic,
+      potential_energy: terms.potential,
+      frame: this.frame,
       reference_frame: values.reference,
       frame_placement: rows(terms.oMf.subarray(16 * frame, 16 * frame + 16), 4),
       frame_jacobian: Array.from({length: 6}, (_, i) =>
-        Array.from({length: model.nv}, (_, k) => J[6 * k + i]))
+        Array.from({length: model.nv}, (_, k) => J[6 * k + i])
+      )
     }
   }
 
@@ -558,10 +612,11 @@ export class Page {
   }
 }
 
-const finite = x => Number.isFinite(x) ? x : null
+const finite = x => (Number.isFinite(x) ? x : null)
 const fileName = title => title.replace(/[^\w.-]+/g, '_') || 'robot'
-const knownPath = name => ['arm7', 'quadruped'].includes(name)
-  ? `dyn_ros/robots/${name}.urdf`
-  : ['humanoid', 'mobile_arm'].includes(name)
-    ? `dyn_ros/export/web/page/robots/${name}.urdf`
-    : `${name}.urdf`
+const knownPath = name =>
+  ['arm7', 'quadruped'].includes(name)
+    ? `dyn_ros/robots/${name}.urdf`
+    : ['humanoid', 'mobile_arm'].includes(name)
+      ? `dyn_ros/export/web/page/robots/${name}.urdf`
+      : `${name}.urdf`

@@ -32,7 +32,10 @@ export function findLegs(robot, scene) {
   const parents = new Set(joints.map(joint => joint.parent))
   const legs = movable.filter(k => !parents.has(k) && heights[k] <= most).map(k => chain(robot, k))
   const used = legs.flat()
-  const isStanding = legs.length >= 2 && root > most && legs.every(leg => leg.length >= 2) &&
+  const isStanding =
+    legs.length >= 2 &&
+    root > most &&
+    legs.every(leg => leg.length >= 2) &&
     new Set(used).size === used.length
   return isStanding ? legs : []
 }
@@ -69,8 +72,7 @@ export const lowestPoint = (scene, oMf) =>
   Math.min(...scene.framePoints(oMf).map(({point}) => point[2]), Infinity)
 
 /** Return the height of the lowest point of the base link. */
-export const baseHeight = (robot, scene) =>
-  rootHeight(robot, scene, robot.placements(robot.zero))
+export const baseHeight = (robot, scene) => rootHeight(robot, scene, robot.placements(robot.zero))
 
 /** Return the posture of a robot with these legs. */
 export function choosePosture(robot, scene, legs) {
@@ -100,21 +102,26 @@ function foldLegs(robot, scene, legs, q) {
 function findFold(robot, scene, leg) {
   const {model} = robot
   const oMf = robot.placements(model.neutral())
-  const axes = new Map(leg.filter(k => !robot.axes[k].isPrismatic).map(k => [
-    k, rotate(oMf, model.joints[k].frame, robot.axes[k].axis)]))
+  const axes = new Map(
+    leg
+      .filter(k => !robot.axes[k].isPrismatic)
+      .map(k => [k, rotate(oMf, model.joints[k].frame, robot.axes[k].axis)])
+  )
   const horizontal = [...axes].filter(([, axis]) => Math.abs(axis[2]) < 1 - PARALLEL_COSINE)
-  const groups = horizontal.map(([, axis]) => horizontal.filter(([, other]) =>
-    Math.abs(dot(axis, other)) > PARALLEL_COSINE).map(([k]) => k))
-  const longest = groups.reduce((a, b) => b.length > a.length ? b : a, [])
+  const groups = horizontal.map(([, axis]) =>
+    horizontal.filter(([, other]) => Math.abs(dot(axis, other)) > PARALLEL_COSINE).map(([k]) => k)
+  )
+  const longest = groups.reduce((a, b) => (b.length > a.length ? b : a), [])
   const slots = longest.slice(0, FOLD_RATIOS.length)
   const none = {ratios: new Map(), lower: Infinity, upper: -Infinity}
   if (slots.length < 2) return none
   let axis = axes.get(slots[0])
-  const main = axis.reduce((best, x, k) => Math.abs(x) > Math.abs(axis[best]) ? k : best, 0)
+  const main = axis.reduce((best, x, k) => (Math.abs(x) > Math.abs(axis[best]) ? k : best), 0)
   axis = scaled(Math.sign(axis[main]), axis)
   const candidates = [1, -1].map(direction => {
-    const ratios = new Map(slots.map((k, n) =>
-      [k, direction * FOLD_RATIOS[n] * Math.sign(dot(axes.get(k), axis))]))
+    const ratios = new Map(
+      slots.map((k, n) => [k, direction * FOLD_RATIOS[n] * Math.sign(dot(axes.get(k), axis))])
+    )
     const ranges = [...ratios].map(([k, ratio]) => {
       const {idx_q} = model.joints[k]
       return [model.lower[idx_q] / ratio, model.upper[idx_q] / ratio].sort((a, b) => a - b)
@@ -135,9 +142,11 @@ function raise(robot, scene, q) {
   const plane = Math.min(0, baseHeight(robot, scene))
   const clearance = () => {
     const heights = jointHeights(robot, scene, robot.placements(q))
-    const moving = heights.map((height, k) => [height, k]).filter(([, k]) => isMovable(robot.model.joints[k]))
+    const moving = heights
+      .map((height, k) => [height, k])
+      .filter(([, k]) => isMovable(robot.model.joints[k]))
     const mean = moving.reduce((sum, [height]) => sum + height, 0) / Math.max(moving.length, 1)
-    const [height, joint] = moving.reduce((a, b) => b[0] < a[0] ? b : a, [Infinity, -1])
+    const [height, joint] = moving.reduce((a, b) => (b[0] < a[0] ? b : a), [Infinity, -1])
     return {height: height - plane, joint, hangs: mean < plane}
   }
   let best = clearance()
@@ -149,7 +158,7 @@ function raise(robot, scene, q) {
     const [lower, upper] = coordinate.range
     let center = q[coordinate.idx_q]
     for (let n = 0; n < CENTERS; n++) {
-      q[coordinate.idx_q] = lower + (upper - lower) * (n + 0.5) / CENTERS
+      q[coordinate.idx_q] = lower + ((upper - lower) * (n + 0.5)) / CENTERS
       const candidate = clearance()
       if (candidate.height > best.height + 1e-3 && best.height < 0) {
         best = candidate
@@ -167,8 +176,12 @@ function raise(robot, scene, q) {
 export function findFeet(robot, scene, legs, oMf) {
   return legs.map(leg => {
     const leaf = leg.at(-1)
-    const points = scene.framePoints(oMf).filter(({frame}) => robot.model.frames[frame].joint === leaf)
-    const frames = robot.model.frames.map((frame, k) => k).filter(k => robot.model.frames[k].joint === leaf)
+    const points = scene
+      .framePoints(oMf)
+      .filter(({frame}) => robot.model.frames[frame].joint === leaf)
+    const frames = robot.model.frames
+      .map((frame, k) => k)
+      .filter(k => robot.model.frames[k].joint === leaf)
     if (!points.length) return {frame: frames.at(-1), point: [0, 0, 0], isSole: false}
     const lowest = Math.min(...points.map(({point}) => point[2]))
     const touching = points.filter(({point}) => point[2] < lowest + LEVEL_TOLERANCE)

@@ -111,8 +111,9 @@ export class Puller {
     const point = transform(terms.oMf, frame, [0, 0, 0])
     if (!this.held) this.hold(frame, point)
     const [right, up] = [0, 1].map(k =>
-      new Vector3().setFromMatrixColumn(picture.camera.matrixWorld, k).toArray())
-    const length = KEY_FORCE / SPRING * markers.reach
+      new Vector3().setFromMatrixColumn(picture.camera.matrixWorld, k).toArray()
+    )
+    const length = (KEY_FORCE / SPRING) * markers.reach
     this.held.vector = scaled(length, add(scaled(direction[0], right), scaled(direction[1], up)))
     event.preventDefault()
   }
@@ -128,7 +129,7 @@ export class Puller {
     const oMf = page.robot.placements(page.q)
     const point = transform(oMf, held.frame, held.offset)
     if (held.vector) held.target = add(point, held.vector)
-    const spring = SPRING * this.weight / page.markers.reach
+    const spring = (SPRING * this.weight) / page.markers.reach
     let force = scaled(spring, subtract(held.target, point))
     const most = MAX_FORCE * this.weight
     if (norm(force) > most) force = scaled(most / norm(force), force)
@@ -147,7 +148,8 @@ export class Puller {
     label.textContent = `${force.toFixed(force < 10 ? 1 : 0)} N`
     const {x, y} = new Vector3(...held.target).project(page.picture.camera)
     const {clientWidth: width, clientHeight: height} = page.picture.canvas
-    const [left, top] = [(x + 1) / 2 * width, (1 - y) / 2 * height]
-    label.style.transform = `translate(${Math.min(left + 12, width - 70)}px, ${Math.max(top - 34, 4)}px)`
+    const [left, top] = [((x + 1) / 2) * width, ((1 - y) / 2) * height]
+    const place = [Math.min(left + 12, width - 70), Math.max(top - 34, 4)]
+    label.style.transform = `translate(${place[0]}px, ${place[1]}px)`
   }
 }

@@ -51,7 +51,10 @@ export class Robot {
   /** `description` is what readUrdf returns. */
   constructor(model, description, root) {
     Object.assign(this, {model, description, root, bytes: description.bytes})
-    this.axes = description.joints.map(({axis, kind}) => ({axis, isPrismatic: kind === 'prismatic'}))
+    this.axes = description.joints.map(({axis, kind}) => ({
+      axis,
+      isPrismatic: kind === 'prismatic'
+    }))
     this.coordinates = model.joints.flatMap((joint, index) => {
       if (joint.nv !== 1 && joint.nv !== 3) return []
       const single = joint.nv === 1
@@ -63,7 +66,8 @@ export class Robot {
     })
     this.singles = this.coordinates.filter(coordinate => !coordinate.isPlanar)
     this.floating = model.joints.findIndex(joint => joint.nv === 6)
-    this.links = model.frames.map((frame, index) => ({...frame, index}))
+    this.links = model.frames
+      .map((frame, index) => ({...frame, index}))
       .filter(frame => frame.is_link)
   }
 
@@ -85,7 +89,7 @@ export class Robot {
     const {model} = this
     this.payload = null
     if (!(mass > 0) || frame < 0 || model.frames[frame].joint < 0) return model.clear_payload(0)
-    const radius = Math.cbrt(0.75 * mass / (Math.PI * PAYLOAD_DENSITY))
+    const radius = Math.cbrt((0.75 * mass) / (Math.PI * PAYLOAD_DENSITY))
     const moment = 0.4 * mass * radius * radius
     const inertia = [moment, 0, 0, 0, moment, 0, 0, 0, moment]
     this.payload = {frame, mass, radius, com: [0, 0, radius], inertia}
@@ -109,8 +113,12 @@ export class Robot {
     const {com} = model.center_of_mass(q, v, new Float64Array(model.nv))
     const {potential_energy: potential} = model.potential_energy(q)
     const {M} = model.crba(q)
-    const kinetic = 0.5 * v.reduce((sum, x, i) =>
-      sum + x * v.reduce((row, y, j) => row + M[model.nv * i + j] * y, 0), 0)
+    const kinetic =
+      0.5 *
+      v.reduce(
+        (sum, x, i) => sum + x * v.reduce((row, y, j) => row + M[model.nv * i + j] * y, 0),
+        0
+      )
     return {oMf, g, nle, com, kinetic, potential, mass: model.total_mass(), M}
   }
 
@@ -123,7 +131,11 @@ export class Robot {
   fixedBodies() {
     return this.description.links.flatMap(({frame, inertial}) => {
       if (!inertial || this.model.frames[frame].joint >= 0) return []
-      const {mass, moments, placement: {R, p}} = inertial
+      const {
+        mass,
+        moments,
+        placement: {R, p}
+      } = inertial
       return [{mass, com: p, rotational: turnedInertia(moments, R), frame, joint: -1}]
     })
   }
@@ -131,7 +143,8 @@ export class Robot {
   /** Return the joints from the root to a frame, the last one first. */
   chainOf(frame) {
     const chain = []
-    for (let j = this.model.frames[frame].joint; j >= 0; j = this.model.joints[j].parent) chain.push(j)
+    for (let j = this.model.frames[frame].joint; j >= 0; j = this.model.joints[j].parent)
+      chain.push(j)
     return chain
   }
 }
@@ -142,7 +155,7 @@ function turnedInertia([xx, xy, yy, xz, yz, zz], R) {
   return I.map((_, k) => {
     const [i, j] = [3 * Math.floor(k / 3), 3 * (k % 3)]
     let sum = 0
-    for (let a = 0; a < 9; a++) sum += R[i + Math.floor(a / 3)] * I[a] * R[j + a % 3]
+    for (let a = 0; a < 9; a++) sum += R[i + Math.floor(a / 3)] * I[a] * R[j + (a % 3)]
     return sum
   })
 }

@@ -34,8 +34,10 @@ export class RobotFiles {
   async readDescription(path) {
     const [, blob] = this.entries.find(([other]) => other === path)
     if (blob.size > MAX_DESCRIPTION_SIZE) {
-      throw new FileError(`it has ${megabytes(blob.size)}, more than the limit of ` +
-        `${megabytes(MAX_DESCRIPTION_SIZE)}; check that it is a URDF`)
+      throw new FileError(
+        `it has ${megabytes(blob.size)}, more than the limit of ` +
+          `${megabytes(MAX_DESCRIPTION_SIZE)}; check that it is a URDF`
+      )
     }
     return readDescription(new Uint8Array(await blob.arrayBuffer()))
   }
@@ -98,7 +100,7 @@ async function filesBelow(roots, expand) {
   while (waiting.length && files.length < MAX_FILES) {
     const {file, children} = await expand(waiting.shift())
     if (file) files.push(file)
-    waiting.push(...children ?? [])
+    waiting.push(...(children ?? []))
   }
   return files
 }
@@ -119,7 +121,8 @@ async function filesOfHandle([path, handle]) {
 async function folderEntries(folder) {
   const reader = folder.createReader()
   const entries = []
-  for (;;) { // a reader returns at most 100 entries
+  for (;;) {
+    // a reader returns at most 100 entries
     const some = await new Promise((resolve, reject) => reader.readEntries(resolve, reject))
     if (!some.length) return entries
     entries.push(...some)
@@ -133,8 +136,10 @@ export function explainMissing(files) {
     return 'there is no URDF among the files; drop a file that ends with .urdf, or its folder'
   }
   const name = baseName(xacro)
-  return `"${name}" is xacro, which a page cannot run; run "xacro ${name} > robot.urdf" where ROS ` +
+  return (
+    `"${name}" is xacro, which a page cannot run; run "xacro ${name} > robot.urdf" where ROS ` +
     'is installed, and drop robot.urdf with its meshes'
+  )
 }
 
 export const baseName = path => path.slice(path.lastIndexOf('/') + 1)

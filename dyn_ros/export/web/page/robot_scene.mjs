@@ -3,8 +3,16 @@
 // The shapes of a robot's links in the picture, moved by the placements of its frames.
 
 import {
-  BoxGeometry, CapsuleGeometry, CylinderGeometry, Euler, Group, Matrix4, Mesh, Quaternion,
-  SphereGeometry, Vector3
+  BoxGeometry,
+  CapsuleGeometry,
+  CylinderGeometry,
+  Euler,
+  Group,
+  Matrix4,
+  Mesh,
+  Quaternion,
+  SphereGeometry,
+  Vector3
 } from 'three'
 import {makeMaterial} from './meshes.mjs'
 import {MeshError} from './mesh_limits.mjs'
@@ -89,13 +97,15 @@ export class RobotScene {
   replaceMissing() {
     const drawn = [...this.links.values()].filter(link => link.visual.children.length)
     for (const [name, link] of this.links) {
-      link.isReplaced = !link.visual.children.length && link.collision.children.length > 0 &&
+      link.isReplaced =
+        !link.visual.children.length &&
+        link.collision.children.length > 0 &&
         (!drawn.length || this.missing?.has(`${name} visual`))
     }
     this.bones?.removeFromParent()
     this.bones = null
     const isEmpty = ![...this.links.values()].some(link => link.points.length)
-    if (isEmpty) this.object.add(this.bones = new Group())
+    if (isEmpty) this.object.add((this.bones = new Group()))
     this.show(this.role ?? 'visual')
   }
 
@@ -122,7 +132,8 @@ export class RobotScene {
 
   drawBones(placements) {
     this.bones.clear()
-    const at = k => new Vector3(placements[16 * k + 3], placements[16 * k + 7], placements[16 * k + 11])
+    const at = k =>
+      new Vector3(placements[16 * k + 3], placements[16 * k + 7], placements[16 * k + 11])
     for (const joint of this.joints) {
       const start = at(joint.parent < 0 ? 0 : this.joints[joint.parent].frame)
       const end = at(joint.frame)
@@ -209,7 +220,7 @@ function eachMaterial(root, change) {
   })
 }
 
-const colorOf = shape => shape.role === 'collision' ? COLLISION_COLOR : shape.color
+const colorOf = shape => (shape.role === 'collision' ? COLLISION_COLOR : shape.color)
 
 function paintAll(object, color) {
   object.traverse(mesh => {
@@ -220,9 +231,8 @@ function paintAll(object, color) {
 function primitive({kind, size: [a, b, c]}) {
   if (kind === 'box') return new BoxGeometry(a, b, c)
   if (kind === 'sphere') return new SphereGeometry(a, 32, 16)
-  const geometry = kind === 'cylinder'
-    ? new CylinderGeometry(a, a, b, 32)
-    : new CapsuleGeometry(a, b, 8, 32)
+  const geometry =
+    kind === 'cylinder' ? new CylinderGeometry(a, a, b, 32) : new CapsuleGeometry(a, b, 8, 32)
   return geometry.rotateX(Math.PI / 2) // along z
 }
 

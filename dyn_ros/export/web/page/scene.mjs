@@ -3,7 +3,13 @@
 // The picture of the robot: renderer, lights, floor and camera.
 
 import {
-  DirectionalLight, HemisphereLight, PerspectiveCamera, Raycaster, Scene, Vector2, Vector3,
+  DirectionalLight,
+  HemisphereLight,
+  PerspectiveCamera,
+  Raycaster,
+  Scene,
+  Vector2,
+  Vector3,
   WebGLRenderer
 } from 'three'
 import {Controls} from './controls.mjs'
@@ -72,7 +78,7 @@ export class Picture {
 
   /** Move the camera so that it sees the points. */
   fit() {
-    const tangent = Math.tan(FIELD_OF_VIEW * Math.PI / 360)
+    const tangent = Math.tan((FIELD_OF_VIEW * Math.PI) / 360)
     const {position, target} = fitCamera(this.points, tangent, this.camera.aspect)
     this.isMoved = false
     this.look([...position, ...target])
@@ -109,8 +115,8 @@ export class Picture {
   /** Return the ray at a pointer event, as a Raycaster. */
   rayAt(event) {
     const {left, top, width, height} = this.canvas.getBoundingClientRect()
-    const x = 2 * (event.clientX - left) / width - 1
-    const y = 1 - 2 * (event.clientY - top) / height
+    const x = (2 * (event.clientX - left)) / width - 1
+    const y = 1 - (2 * (event.clientY - top)) / height
     const ray = new Raycaster()
     ray.setFromCamera(new Vector2(x, y), this.camera)
     return ray

@@ -6,12 +6,27 @@ import {button, checkBox, choice, element, select} from './dom.mjs'
 import {COLORS} from './markers.mjs'
 
 const MARKS = [
-  ['torques', 'Torques', COLORS.torque, 'About each joint’s axis; longer and redder near the limit'],
+  [
+    'torques',
+    'Torques',
+    COLORS.torque,
+    'About each joint’s axis; longer and redder near the limit'
+  ],
   ['com', 'Center of mass', COLORS.com, 'Of the whole robot'],
-  ['bodies', 'Centers of mass of the bodies', COLORS.bodies, 'The volume is proportional to the mass'],
+  [
+    'bodies',
+    'Centers of mass of the bodies',
+    COLORS.bodies,
+    'The volume is proportional to the mass'
+  ],
   ['frames', 'Link frames', '', 'x red, y green, z blue'],
   ['axes', 'Joint axes', COLORS.axis, ''],
-  ['ellipsoid', 'Velocity ellipsoid', COLORS.ellipsoid, 'How fast the joints can move the chosen frame'],
+  [
+    'ellipsoid',
+    'Velocity ellipsoid',
+    COLORS.ellipsoid,
+    'How fast the joints can move the chosen frame'
+  ],
   ['transparent', 'Transparent links', '', '']
 ]
 
@@ -21,12 +36,33 @@ export class ShowPanel {
     this.page = page
     const {state} = page
     const {values} = state
-    this.shapes = choice('Shapes', [['visual', 'visual'], ['collision', 'collision'], ['both', 'both']],
-      values.shapes, shapes => state.set({shapes}))
-    this.inertia = choice('Inertias', [['none', 'off'], ['ellipsoids', 'ellipsoids'], ['boxes', 'boxes']],
-      values.inertia, inertia => state.set({inertia}))
+    this.shapes = choice(
+      'Shapes',
+      [
+        ['visual', 'visual'],
+        ['collision', 'collision'],
+        ['both', 'both']
+      ],
+      values.shapes,
+      shapes => state.set({shapes})
+    )
+    this.inertia = choice(
+      'Inertias',
+      [
+        ['none', 'off'],
+        ['ellipsoids', 'ellipsoids'],
+        ['boxes', 'boxes']
+      ],
+      values.inertia,
+      inertia => state.set({inertia})
+    )
     this.marks = MARKS.map(([name, label, color, title]) => {
-      const control = checkBox(label, values.shows.includes(name), isOn => state.toggle(name, isOn), title)
+      const control = checkBox(
+        label,
+        values.shows.includes(name),
+        isOn => state.toggle(name, isOn),
+        title
+      )
       if (color) {
         const swatch = element('i', {class: 'swatch', 'aria-hidden': true})
         swatch.style.background = color
@@ -34,15 +70,32 @@ export class ShowPanel {
       }
       return {name, control}
     })
-    this.theme = select('Colors', [['auto', 'as the system'], ['light', 'light'], ['dark', 'dark']],
-      values.theme, theme => state.set({theme}))
-    this.node = element('div', {}, this.shapes, this.inertia, this.marks.map(mark => mark.control),
+    this.theme = select(
+      'Colors',
+      [
+        ['auto', 'as the system'],
+        ['light', 'light'],
+        ['dark', 'dark']
+      ],
+      values.theme,
+      theme => state.set({theme})
+    )
+    this.node = element(
+      'div',
+      {},
+      this.shapes,
+      this.inertia,
+      this.marks.map(mark => mark.control),
       this.theme,
-      element('div', {class: 'buttons'},
+      element(
+        'div',
+        {class: 'buttons'},
         button('Fit view', () => page.picture.fit()),
         button('Picture', () => page.savePicture(), {title: 'Download a PNG'}),
         button('Numbers', () => page.saveNumbers(), {title: 'Download all numbers as JSON'}),
-        button('Copy link', event => page.copyLink(event.target))))
+        button('Copy link', event => page.copyLink(event.target))
+      )
+    )
   }
 
   update() {

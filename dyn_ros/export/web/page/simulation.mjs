@@ -22,6 +22,7 @@ const FRICTION_VELOCITY = 0.05 // rad/s, m/s; Coulomb friction grows linearly up
 const REST = 1e-3 // rad, m, and per s; a robot that is nearer to its posture rests
 const CONTACT_KP = 400 // 1/s2
 const CONTACT_KD = 40 // 1/s
+const FOOT_TOLERANCE = 0.02 // m; feet that are higher do not stand
 const MIN_PRESSURE = 0.01 // force with which a foot may pull before it lifts / weight
 const LEG_STIFFNESS = 4 // of a joint of a leg / what tips the robot over
 
@@ -90,13 +91,14 @@ export class Simulation {
     })
     const whole = model.total_mass() * height * height
     this.gainDamping = this.stiffness.map((K, k) =>
-      this.legRows.has(k) ? Math.sqrt(K * whole) : 2 * Math.sqrt(K * diagonal[k]))
+      this.legRows.has(k) ? Math.sqrt(K * whole) : 2 * Math.sqrt(K * diagonal[k])
+    )
   }
 
   /** Return the height of the center of mass above the feet [m]. */
   centerHeight(q) {
     const {com} = this.robot.model.center_of_mass(q, this.zero, this.zero)
-    return Math.max(com[2] - Math.min(...this.feet.map(({point}) => point[2])), 0.05)
+    return Math.max(com[2] - this.ground, 0.05)
   }
 
   /** Return the torques with which the motors hold the robot on its feet, with the least forces. */
@@ -104,33 +106,52 @@ export class Simulation {
     const {g} = this.model.generalized_gravity(q)
     const J = this.footJacobian(q)
     const rows = J.length
-    const A = Array.from({length: 6}, (_, i) => Array.from({length: 6}, (_, j) =>
-      J.reduce((sum, row) => sum + row[i] * row[j], i === j ? 1e-9 : 0)))
+    const A = Array.from({length: 6}, (_, i) =>
+      Array.from({length: 6}, (_, j) =>
+        J.reduce((sum, row) => sum + row[i] * row[j], i === j ? 1e-9 : 0)
+      )
+    )
     const x = solve(A, Array.from(g.subarray(0, 6)))
     const forces = Array.from({length: rows}, (_, r) =>
-      J[r].slice(0, 6).reduce((sum, value, i) => sum + value * x[i], 0))
-    return g.map((torque, k) => k < 6 ? 0 : J.reduce((sum, row, r) => sum - row[k] * forces[r], torque))
+      J[r].slice(0, 6).reduce((sum, value, i) => sum + value * x[i], 0)
+    )
+    return g.map((torque, k) =>
+      k < 6 ? 0 : J.reduce((sum, row, r) => sum - row[k] * forces[r], torque)
+    )
   }
 
-  /** Return the rows of the Jacobian of all feet: forces, and moments of soles. */
+  get ground() {
+    return Math.min(...this.feet.map(({point}) => point[2]))
+  }
+
+  /** Return true if a foot is on the ground in the posture. */
+  stands({point}) {
+    return point[2] < this.ground + FOOT_TOLERANCE
+  }
+
+  /** Return the rows of the Jacobian of all feet that stand: forces, and moments of soles. */
   footJacobian(q) {
     const oMf = this.model.frame_placements(q).oMf
-    return this.feet.flatMap(({frame, point, isSole}) => {
-      const offset = isSole ? [0, 0, 0] : toFrame(oMf, frame, point)
-      const {frame_jacobian: J} = this.model.frame_jacobian(q, frame, LOCAL_WORLD_ALIGNED, offset)
-      return Array.from({length: isSole ? 6 : 3}, (_, i) =>
-        Array.from({length: this.nv}, (_, k) => J[6 * k + i]))
-    })
+    return this.feet
+      .filter(foot => this.stands(foot))
+      .flatMap(({frame, point, isSole}) => {
+        const offset = isSole ? [0, 0, 0] : toFrame(oMf, frame, point)
+        const {frame_jacobian: J} = this.model.frame_jacobian(q, frame, LOCAL_WORLD_ALIGNED, offset)
+        return Array.from({length: isSole ? 6 : 3}, (_, i) =>
+          Array.from({length: this.nv}, (_, k) => J[6 * k + i])
+        )
+      })
   }
 
   /** Put all feet on the ground, where they stay while they carry weight. */
   placeFeet() {
     if (!this.feet.length) return
     const {oMf} = this.model.frame_placements(this.q)
-    this.ground = Math.min(...this.feet.map(({point}) => point[2]))
-    this.stance = this.feet.map(({frame, point, isSole}) => {
+    this.stance = this.feet.map(foot => {
+      const {frame, point, isSole} = foot
       const offset = toFrame(oMf, frame, point)
-      return {frame, isSole, offset, contact: footContact(oMf, {frame, isSole, offset})}
+      const contact = this.stands(foot) ? footContact(oMf, {frame, isSole, offset}) : null
+      return {frame, isSole, offset, contact}
     })
     this.hasStepped = false
     this.updateContacts()
@@ -166,8 +187,12 @@ export class Simulation {
   /** Return true if a foot is at the ground and moves down. */
   reachesGround({frame, offset}, oMf) {
     if (pointOf(oMf, frame, offset)[2] > this.ground) return false
-    const {frame_jacobian: J} =
-      this.model.frame_jacobian(this.q, frame, LOCAL_WORLD_ALIGNED, offset)
+    const {frame_jacobian: J} = this.model.frame_jacobian(
+      this.q,
+      frame,
+      LOCAL_WORLD_ALIGNED,
+      offset
+    )
     return this.v.reduce((sum, x, k) => sum + J[6 * k + 2] * x, 0) < 0
   }
 
@@ -236,7 +261,8 @@ export class Simulation {
       const hasMotor = !(isFree && k < 6)
       const K = isHeld && hasMotor ? this.stiffness[k] : 0
       const D = isHeld && hasMotor ? this.gainDamping[k] : 0
-      const friction = this.damping[k] + this.friction[k] / Math.max(Math.abs(v[k]), FRICTION_VELOCITY)
+      const friction =
+        this.damping[k] + this.friction[k] / Math.max(Math.abs(v[k]), FRICTION_VELOCITY)
       const forward = this.motors === 'off' && !this.isBase[k] ? 0 : this.feedforward[k]
       this.effort[k] = forward + K * offsets[k] - D * v[k]
       tau[k] = this.effort[k] - (h * K + friction) * v[k]
@@ -259,7 +285,12 @@ export class Simulation {
 
   addPull(tau) {
     const {frame, offset, force} = this.pull
-    const {frame_jacobian: J} = this.model.frame_jacobian(this.q, frame, LOCAL_WORLD_ALIGNED, offset)
+    const {frame_jacobian: J} = this.model.frame_jacobian(
+      this.q,
+      frame,
+      LOCAL_WORLD_ALIGNED,
+      offset
+    )
     for (let k = 0; k < this.nv; k++) {
       tau[k] += J[6 * k] * force[0] + J[6 * k + 1] * force[1] + J[6 * k + 2] * force[2]
     }
@@ -282,7 +313,10 @@ export class Simulation {
   move(h, ddq) {
     const {q, v} = this
     for (let k = 0; k < this.nv; k++) v[k] = clamp(v[k] + h * ddq[k], -MAX_SPEED, MAX_SPEED)
-    this.q = this.model.integrate(q, v.map(x => h * x))
+    this.q = this.model.integrate(
+      q,
+      v.map(x => h * x)
+    )
     for (const {idx_q, idx_v, lower, upper} of this.joints) {
       const position = this.q[idx_q]
       if (position >= lower && position <= upper) continue
@@ -307,7 +341,9 @@ function footContact(oMf, {frame, isSole, offset}, height = null) {
   const place = isSole ? pointOf(oMf, frame, [0, 0, 0]) : pointOf(oMf, frame, offset)
   if (height !== null) place[2] += height - pointOf(oMf, frame, offset)[2]
   const other = Array.from(oMf.subarray(16 * frame, 16 * frame + 16))
-  place.forEach((x, k) => { other[4 * k + 3] = x })
+  place.forEach((x, k) => {
+    other[4 * k + 3] = x
+  })
   const [x, y, z] = isSole ? [0, 0, 0] : offset
   return {
     frame,
@@ -323,7 +359,9 @@ function footContact(oMf, {frame, isSole, offset}, height = null) {
 /** Return a point of a frame in the world. */
 function pointOf(oMf, frame, offset) {
   const X = oMf.subarray(16 * frame, 16 * frame + 12)
-  return [0, 4, 8].map(i => X[i] * offset[0] + X[i + 1] * offset[1] + X[i + 2] * offset[2] + X[i + 3])
+  return [0, 4, 8].map(
+    i => X[i] * offset[0] + X[i + 1] * offset[1] + X[i + 2] * offset[2] + X[i + 3]
+  )
 }
 
 /** Return the point of the world in the axes of a frame. */
@@ -361,8 +399,11 @@ function floatingOffset(q, goal, iq, iv, offsets) {
   const t = [u[1] * d[2] - u[2] * d[1], u[2] * d[0] - u[0] * d[2], u[0] * d[1] - u[1] * d[0]]
   const turn = [u[1] * t[2] - u[2] * t[1], u[2] * t[0] - u[0] * t[2], u[0] * t[1] - u[1] * t[0]]
   const linear = d.map((value, k) => value + 2 * w * t[k] + 2 * turn[k])
-  const e = [w * gx - x * gw - y * gz + z * gy, w * gy - y * gw - z * gx + x * gz,
-    w * gz - z * gw - x * gy + y * gx]
+  const e = [
+    w * gx - x * gw - y * gz + z * gy,
+    w * gy - y * gw - z * gx + x * gz,
+    w * gz - z * gw - x * gy + y * gx
+  ]
   const sign = w * gw + x * gx + y * gy + z * gz < 0 ? -2 : 2
   offsets.set([...linear, ...e.map(value => sign * value)], iv)
 }
@@ -382,7 +423,9 @@ export function solve(matrix, right) {
   }
   const x = new Array(n).fill(0)
   for (let k = n - 1; k >= 0; k--) {
-    x[k] = rows[k].slice(k + 1, n).reduce((sum, a, j) => sum - a * x[k + 1 + j], rows[k][n]) / (rows[k][k] || 1e-300)
+    x[k] =
+      rows[k].slice(k + 1, n).reduce((sum, a, j) => sum - a * x[k + 1 + j], rows[k][n]) /
+      (rows[k][k] || 1e-300)
   }
   return x
 }

@@ -29,8 +29,10 @@ function readBinary(bytes) {
   if (bytes.length < HEADER_SIZE) throw new MeshError('it is not an STL file; export it again')
   const count = claimedCount(bytes)
   if (binarySize(bytes) > bytes.length) {
-    throw new MeshError(`its header claims ${count.toLocaleString('en-US')} triangles, but the ` +
-      `file has ${bytes.length.toLocaleString('en-US')} bytes; export it again`)
+    throw new MeshError(
+      `its header claims ${count.toLocaleString('en-US')} triangles, but the ` +
+        `file has ${bytes.length.toLocaleString('en-US')} bytes; export it again`
+    )
   }
   requireFewTriangles(count)
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)

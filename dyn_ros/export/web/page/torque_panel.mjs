@@ -15,8 +15,16 @@ export const SOURCE_TEXTS = {
 export class TorquePanel {
   constructor(page) {
     this.page = page
-    this.source = choice('Torque', [['gravity', 'gravity'], ['nle', 'nle'], ['motors', 'motors']],
-      'gravity', source => page.state.set({source}))
+    this.source = choice(
+      'Torque',
+      [
+        ['gravity', 'gravity'],
+        ['nle', 'nle'],
+        ['motors', 'motors']
+      ],
+      'gravity',
+      source => page.state.set({source})
+    )
     this.text = element('p', {class: 'soft'})
     this.bars = element('div', {class: 'bars', role: 'list', 'aria-label': 'Torques'})
     this.largest = element('p', {class: 'visually-hidden', 'aria-live': 'polite'})
@@ -25,8 +33,9 @@ export class TorquePanel {
 
   showRobot(robot) {
     const {model} = robot
-    const units = new Map(robot.coordinates.map(coordinate =>
-      [coordinate.idx_v, coordinate.isPrismatic ? 'N' : 'N m']))
+    const units = new Map(
+      robot.coordinates.map(coordinate => [coordinate.idx_v, coordinate.isPrismatic ? 'N' : 'N m'])
+    )
     const singles = new Set(robot.singles.map(({idx_v}) => idx_v))
     this.rows = model.velocity_names.map((name, k) => {
       const linear = robot.floating >= 0 && k < 3
@@ -41,11 +50,21 @@ export class TorquePanel {
     const fill = element('i', {})
     const value = element('output', {})
     const share = element('span', {class: 'share'})
-    const node = element('div', {class: 'bar', role: 'listitem', title: hasLimit
-      ? `${name}: limit ${limit} ${unit}`
-      : `${name} has no limit; a full bar is ${UNLIMITED} ${unit}`},
-    element('span', {class: 'name', text: name}), value, element('span', {class: 'unit', text: unit}),
-    share, element('span', {class: 'track', 'aria-hidden': true}, fill))
+    const node = element(
+      'div',
+      {
+        class: 'bar',
+        role: 'listitem',
+        title: hasLimit
+          ? `${name}: limit ${limit} ${unit}`
+          : `${name} has no limit; a full bar is ${UNLIMITED} ${unit}`
+      },
+      element('span', {class: 'name', text: name}),
+      value,
+      element('span', {class: 'unit', text: unit}),
+      share,
+      element('span', {class: 'track', 'aria-hidden': true}, fill)
+    )
     node.querySelector('.track').classList.toggle('unlimited', !hasLimit)
     return {node, fill, value, share, limit, hasLimit}
   }
@@ -64,14 +83,16 @@ export class TorquePanel {
       fill.style.width = `${width}%`
       fill.style.background = loadColor(load)
       value.value = numberText(tau[k])
-      share.textContent = hasLimit ? `${Math.round(100 * Math.abs(load))} % of ${limit}` : 'no limit'
+      share.textContent = hasLimit
+        ? `${Math.round(100 * Math.abs(load))} % of ${limit}`
+        : 'no limit'
       share.classList.toggle('over', hasLimit && Math.abs(load) > 1)
     })
   }
 
   /** Say the largest torque to a screen reader. */
   announce(tau) {
-    const k = tau.reduce((best, x, n) => Math.abs(x) > Math.abs(tau[best]) ? n : best, 0)
+    const k = tau.reduce((best, x, n) => (Math.abs(x) > Math.abs(tau[best]) ? n : best), 0)
     if (!tau.length) return
     const name = this.page.robot.model.velocity_names[k]
     this.largest.textContent = `Largest torque: ${numberText(tau[k])}, ${name}`
