@@ -15,6 +15,7 @@ export class Controls {
   /** `changed()` is called after the user has moved the camera. */
   constructor(camera, canvas, changed) {
     Object.assign(this, {camera, canvas, changed, enabled: true})
+    this.scrolls = true // false: only while the canvas has the focus
     this.target = new Vector3()
     this.pointers = new Map() // by id: x and y [px]
     canvas.addEventListener('pointerdown', event => this.press(event))
@@ -61,6 +62,7 @@ export class Controls {
   }
 
   scroll(event) {
+    if (!this.scrolls && document.activeElement !== this.canvas) return
     event.preventDefault()
     if (!this.enabled) return
     const pixels = event.deltaY * (event.deltaMode === 1 ? 16 : 1)

@@ -30,6 +30,7 @@ export class Embed {
       this.content.draw?.(markers)
     }
     page.state.values.shows = []
+    page.picture.controls.scrolls = false
     const drawState = page.drawState.bind(page)
     page.drawState = () => {
       drawState()
@@ -386,7 +387,8 @@ class Constraint {
     const {robot} = page
     const {free, held} = this.result
     const [a, b] = this.accelerations.map(vector => vector.map(x => numberText(x)).join(', '))
-    this.tip.textContent = `Acceleration of ${page.frame} [m/s²]: ${a} without, ${b} with the constraint.`
+    const accelerations = `${a} without, ${b} with the constraint`
+    this.tip.textContent = `Acceleration of ${page.frame} [m/s²]: ${accelerations}.`
     const head = element(
       'tr',
       {},

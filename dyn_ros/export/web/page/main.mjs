@@ -45,7 +45,9 @@ async function start() {
     else openShipped(page, value)
   })
   place.fit.addEventListener('click', () => page.picture.fit())
-  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => page.paint())
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () =>
+    page.handleChanges(new Set(['theme']))
+  )
   addEventListener('hashchange', () => applyAddress(page, names))
   globalThis.dynRosPage = page
   await openFirst(page, names)

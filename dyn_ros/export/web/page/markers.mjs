@@ -10,12 +10,15 @@ import {
   add,
   clamp,
   curvedArrow,
+  dot,
   norm,
   origin,
   perpendicularVectors,
   principalSpread,
   rotate,
+  rotateBack,
   scaled,
+  subtract,
   symmetricEigen,
   transform,
   unit
@@ -102,7 +105,8 @@ export class Markers {
     this.colors = Object.fromEntries(
       Object.entries(COLORS).map(([name, code]) => [name, colorOf(code)])
     )
-    this.reported = new Map() // link: joint, with findings
+    this.reported = new Set() // joints of links with findings
+    this.corners = cornersOf(robot, scene, oMf)
   }
 
   /** Begin the markers of a state. */
@@ -168,7 +172,8 @@ export class Markers {
       const widths = spread.map(x => width * x)
       if (this.reported.has(joint)) this.outline(isBox, center, turned, widths)
       else {
-        this.clear.solid(isBox ? 'box' : 'sphere', center, turned, widths, this.colors.inertia)
+        const limited = limitWidths(widths, this.corners.get(frame), axes)
+        this.clear.solid(isBox ? 'box' : 'sphere', center, turned, limited, this.colors.inertia)
       }
     })
   }
@@ -281,4 +286,35 @@ export class Markers {
 function productOf(oMf, frame, axes) {
   const columns = [0, 1, 2].map(j => rotate(oMf, frame, [axes[j], axes[3 + j], axes[6 + j]]))
   return IDENTITY.map((_, k) => columns[k % 3][Math.floor(k / 3)])
+}
+
+/** Return widths (3) no wider than points (n, 3) along axes, the columns of a rotation. */
+function limitWidths(widths, points, axes) {
+  if (!points) return widths
+  return widths.map((width, j) => {
+    const offsets = points.map(point => dot(point, [axes[j], axes[3 + j], axes[6 + j]]))
+    return Math.min(width, Math.max(...offsets) - Math.min(...offsets))
+  })
+}
+
+/**
+ * Return the outermost points of the shapes of each body, by the frame in which bodies are
+ * expressed, in this frame; of bodies whose links with mass all have shapes.
+ */
+function cornersOf(robot, scene, oMf) {
+  const corners = new Map()
+  const incomplete = new Set()
+  for (const {name, frame, inertial} of robot.description.links) {
+    const {joint} = robot.model.frames[frame]
+    const base = joint < 0 ? frame : robot.model.joints[joint].frame
+    const {points} = scene.links.get(name)
+    if (!points.length && inertial?.mass > 0) incomplete.add(base)
+    const placed = points.map(point => {
+      const inWorld = transform(oMf, frame, point.toArray())
+      return rotateBack(oMf, base, subtract(inWorld, origin(oMf, base)))
+    })
+    corners.set(base, [...(corners.get(base) ?? []), ...placed])
+  }
+  for (const base of incomplete) corners.delete(base)
+  return new Map([...corners].filter(([, points]) => points.length))
 }

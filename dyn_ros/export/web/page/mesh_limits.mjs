@@ -5,6 +5,7 @@
 import {megabytes} from './robot_files.mjs'
 
 export const MAX_TRIANGLE_COUNT = 1_500_000
+const MAX_TOTAL_COUNT = 6_000_000 // triangles of all meshes of a robot
 const MAX_SIZES = {stl: 60e6, obj: 20e6, dae: 20e6} // bytes
 const MAX_NUMBER_COUNT = 4_000_000 // in OBJ and COLLADA files
 const MAX_EXPANDED_SIZE = 150e6 // bytes; COLLADA with a copy for each reference to a surface
@@ -31,6 +32,16 @@ export function requireFewTriangles(count) {
     throw new MeshError(
       `it has ${count.toLocaleString('en-US')} triangles, more than the limit of ` +
         `${MAX_TRIANGLE_COUNT.toLocaleString('en-US')}; use a coarser mesh`
+    )
+  }
+}
+
+/** Throw a MeshError if all meshes of a robot have too many triangles to be drawn. */
+export function requireFewInAll(count) {
+  if (count > MAX_TOTAL_COUNT) {
+    throw new MeshError(
+      `with it, all meshes have ${count.toLocaleString('en-US')} triangles, more than the ` +
+        `limit of ${MAX_TOTAL_COUNT.toLocaleString('en-US')}; use coarser meshes`
     )
   }
 }

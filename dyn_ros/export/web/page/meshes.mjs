@@ -18,6 +18,7 @@ import {
 import {parseLeniently} from '../javascript/xml.mjs'
 import {
   MeshError,
+  requireFewInAll,
   requireFewNumbers,
   requireFewTriangles,
   requireSize,
@@ -57,6 +58,7 @@ export class MeshReader {
     this.files = files
     this.base = base
     this.read = new Map()
+    this.count = 0 // triangles of all objects
     this.addresses = [] // of images, to be revoked
   }
 
@@ -68,6 +70,9 @@ export class MeshReader {
     }
     if (!this.read.has(found.path)) this.read.set(found.path, this.surfaces(found))
     const surfaces = await this.read.get(found.path)
+    const count = surfaces.reduce((sum, {positions}) => sum + positions.length / 9, 0)
+    requireFewInAll(this.count + count)
+    this.count += count
     const group = new Group()
     for (const surface of surfaces) group.add(meshOf(surface, color))
     return group
