@@ -98,7 +98,7 @@ class Frames {
     this.text = element('p', {class: 'soft'})
     const legend = element(
       'p',
-      {class: 'legend'},
+      {class: 'key'},
       ['linear velocity', 'angular velocity'].map((text, k) => {
         const swatch = element('i', {class: 'swatch', 'aria-hidden': true})
         swatch.style.background = VELOCITY_COLORS[k]
@@ -112,7 +112,7 @@ class Frames {
       this.reference,
       this.text,
       legend,
-      this.table,
+      element('div', {class: 'wide', tabindex: 0}, this.table),
       element('h2', {text: 'Velocities v'}),
       this.speeds.node,
       element('h2', {text: 'Positions q'}),
@@ -332,7 +332,7 @@ class Constraint {
       this.choice,
       this.compensated,
       this.tip,
-      this.table,
+      element('div', {class: 'wide', tabindex: 0}, this.table),
       element('h2', {text: 'Positions q'}),
       this.sliders.node
     )

@@ -154,7 +154,7 @@ export class MovePanel {
       const x = scale * (isVelocity ? v[coordinate.idx_v] : q[coordinate.idx_q])
       if (document.activeElement !== range || Math.abs(range.value - x) > 0.02 * scale)
         range.value = x
-      if (document.activeElement !== number) number.value = round(x)
+      if (document.activeElement !== number) number.value = Number(x.toFixed(scale === 1 ? 4 : 2))
     }
   }
 }

@@ -26,6 +26,8 @@ import {Simulation} from './simulation.mjs'
 import {REFERENCES} from './state.mjs'
 import {TorquePanel} from './torque_panel.mjs'
 
+const NOTICE_TIME = 10_000 // ms
+const EMBED_MARGIN = 0.2 // of arrows at the chosen frame / reach
 const PANEL_INTERVAL = 60 // ms; numbers change no faster while the robot moves
 const MIN_MASS_FRACTION = 0.005 // joints that carry less, such as fingers, are minor
 
@@ -213,7 +215,10 @@ export class Page {
     this.simulation.motors = this.state.values.motors
     this.simulation.onFall = () => {
       this.puller.release()
-      this.say('The robot has fallen, and stands again.')
+      this.say('The robot has fallen; its motors let it stand again.')
+      this.simulation.motors = 'hold'
+      this.state.set({motors: 'hold'})
+      if (this.hasPanels) this.move.motors.input.value = 'hold'
     }
     this.restart()
   }
@@ -544,6 +549,14 @@ export class Page {
       const [x, y, z] = [oMf[16 * frame + 3], oMf[16 * frame + 7], oMf[16 * frame + 11]]
       for (const d of [-margin, margin]) points.push([x + d, y, z], [x, y + d, z], [x, y, z + d])
     }
+    if (['frames', 'constraint'].includes(this.state.values.embed)) {
+      const k = this.robot.model.frames.findIndex(({name}) => name === this.frame)
+      const size = EMBED_MARGIN * this.markers.reach
+      const place = [3, 7, 11].map(i => oMf[16 * k + i])
+      for (const axis of [0, 1, 2]) {
+        for (const d of [-size, size]) points.push(place.map((x, i) => x + (i === axis ? d : 0)))
+      }
+    }
     this.picture.show(points)
   }
 
@@ -555,6 +568,8 @@ export class Page {
     notice.textContent = text
     notice.classList.toggle('error', isError)
     notice.hidden = !text
+    clearTimeout(this.hiding)
+    if (!isError) this.hiding = setTimeout(() => (notice.hidden = true), NOTICE_TIME)
   }
 
   async savePicture() {
