@@ -170,8 +170,9 @@ function raise(robot, scene, q) {
 }
 
 /**
- * Return the feet of legs that stand at placements: {frame, points}, points of the link's shapes
- * in its frame that touch the ground; `isSole` if they span an area.
+ * Return the foot of each leg at placements: {frame, point, isSole}, a link and a point of the
+ * world where it touches the ground; a sole if it touches an area. Two feet count as soles, because
+ * no robot stands on two points.
  */
 export function findFeet(robot, scene, legs, oMf) {
   return legs.map(leg => {
@@ -182,7 +183,7 @@ export function findFeet(robot, scene, legs, oMf) {
     const frames = robot.model.frames
       .map((frame, k) => k)
       .filter(k => robot.model.frames[k].joint === leaf)
-    if (!points.length) return {frame: frames.at(-1), point: [0, 0, 0], isSole: false}
+    if (!points.length) return {frame: frames.at(-1), point: [0, 0, 0], isSole: legs.length < 3}
     const lowest = Math.min(...points.map(({point}) => point[2]))
     const touching = points.filter(({point}) => point[2] < lowest + LEVEL_TOLERANCE)
     const ends = [0, 1].map(k => touching.map(({point}) => point[k]))
@@ -191,7 +192,7 @@ export function findFeet(robot, scene, legs, oMf) {
     const center = origin(oMf, frame)
     const isBelow = ends.every((values, k) => Math.abs(middleOf(values) - center[k]) < MIN_SOLE)
     const [x, y] = isBelow ? center : ends.map(middleOf)
-    return {frame, point: [x, y, lowest], isSole: Math.min(...spread) > MIN_SOLE}
+    return {frame, point: [x, y, lowest], isSole: legs.length < 3 || Math.min(...spread) > MIN_SOLE}
   })
 }
 
