@@ -86,8 +86,9 @@ def live_robot(comment: re.Match) -> str:
     if not (PAGE / "index.html").exists():
         return ""
     frame = (
-        f'<iframe class="live" src="page/index.html#{address or address_rst}" '
+        f'<figure class="live"><iframe src="page/index.html#{address or address_rst}" '
         f'title="{title or title_rst}" loading="lazy"></iframe>'
+        f"<figcaption>{title or title_rst}</figcaption></figure>"
     )
     return f"{frame}\n" if address else f".. raw:: html\n\n   {frame}\n"
 

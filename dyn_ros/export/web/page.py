@@ -103,6 +103,7 @@ def export_page(
         for entry, output in (("main", "page"), ("mesh_formats", "mesh_formats")):
             _bundle(packages, build / "page" / f"{entry}.mjs", result / f"{output}.js")
         shutil.copy(PAGE / "page.css", result)
+        shutil.copy(packages / "node_modules" / "three" / "LICENSE", result / "three_license.txt")
         write_texts(result / "robots", {f"{name}.js": text for name, text in scripts.items()})
         install_files(result, Path(folder))
 
