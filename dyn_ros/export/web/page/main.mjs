@@ -55,10 +55,15 @@ async function start() {
 
 async function openFirst(page, names) {
   const {robot, file, ...wanted} = page.state.values
-  const name = names.includes(robot) ? robot : names[0]
-  await openShipped(page, name, names.includes(robot) ? wanted : {})
-  if (file && !robot) page.say(`This link shows "${file}". Drop this file to see it.`)
-  if (file && !robot) page.awaited = {file, wanted}
+  const isKnown = names.includes(robot)
+  await openShipped(page, isKnown ? robot : names[0], isKnown ? wanted : {})
+  if (isKnown || !(robot || file)) return
+  page.awaited = {file, wanted}
+  page.say(
+    robot
+      ? `"${robot}" is not on this page; choose another robot, or drop its URDF.`
+      : `This link shows "${file}"; drop this file to see it.`
+  )
 }
 
 /** Open a robot of the page. */
@@ -233,7 +238,7 @@ async function applyAddress(page, names) {
   const fresh = new State(values).values
   Object.assign(page.state.values, fresh)
   if (names.includes(fresh.robot)) await openShipped(page, fresh.robot, values)
-  else page.handleChanges(new Set(Object.keys(fresh)))
+  else if (page.robot) await page.arrange()
 }
 
 start().catch(error => {

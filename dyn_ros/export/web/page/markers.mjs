@@ -35,6 +35,7 @@ export const COLORS = {
   axis: '#1e6eff',
   pull: '#e632b4',
   payload: '#cda03c',
+  gravity: '#868e96',
   linear: '#12a33a',
   angular: '#a32245',
   constraint: '#823c7e',
@@ -253,6 +254,16 @@ export class Markers {
 
   payload({frame, com, radius}) {
     this.solids.sphere(transform(this.oMf, frame, com), 2 * radius, this.colors.payload)
+  }
+
+  /** Draw the direction of gravity from a point. */
+  gravity(vector, point) {
+    this.top.arrow(
+      point,
+      add(point, scaled(0.3 * this.reach, unit(vector))),
+      LINE_WIDTH,
+      this.colors.gravity
+    )
   }
 
   /** Draw a pull: from the held point to the pointer. */

@@ -23,7 +23,7 @@ import {RobotScene} from './robot_scene.mjs'
 import {Picture} from './scene.mjs'
 import {ShowPanel} from './show_panel.mjs'
 import {Simulation} from './simulation.mjs'
-import {REFERENCES} from './state.mjs'
+import {EARTH, REFERENCES} from './state.mjs'
 import {TorquePanel} from './torque_panel.mjs'
 
 const NOTICE_TIME = 10_000 // ms
@@ -37,6 +37,7 @@ export class Page {
   constructor(library, state, place) {
     Object.assign(this, {library, state, place})
     this.feet = []
+    this.highlighted = null
     this.picture = new Picture(place.canvas, seconds => this.advance(seconds))
     this.puller = new Puller(this)
     state.onChange(names => this.handleChanges(names))
@@ -451,7 +452,7 @@ export class Page {
 
   drawMarkers() {
     const {markers, robot, terms} = this
-    const {shows, inertia} = this.state.values
+    const {shows, inertia, gravity} = this.state.values
     markers.begin(terms.oMf)
     if (shows.includes('torques')) markers.torques(this.shownTorques)
     if (shows.includes('com')) markers.centerOfMass(this.wholeCenter())
@@ -465,7 +466,8 @@ export class Page {
       markers.frames([k], 1.3)
     }
     if (robot.payload) markers.payload(robot.payload)
-    if (this.highlighted) markers.mark(this.highlighted)
+    if (this.highlighted !== null) markers.mark(this.highlighted)
+    if (String(gravity) !== String(EARTH)) markers.gravity(gravity, this.wholeCenter())
     this.puller.draw(markers)
     this.drawMore?.(markers)
     markers.end()
