@@ -440,9 +440,10 @@ export class Page {
     this.updatePanels()
   }
 
-  /** Where torques come from. */
+  /** Which torques are shown; by default, those of the motors of a robot that moves or stands. */
   get source() {
-    return this.state.values.source || (this.feet.length ? 'motors' : 'gravity')
+    const usual = this.feet.length || this.isMoving ? 'motors' : 'gravity'
+    return this.state.values.source || usual
   }
 
   get shownTorques() {

@@ -5,7 +5,7 @@
 import {Plane, Vector3} from 'three'
 import {add, norm, scaled, subtract, transform} from './geometry.mjs'
 
-const SPRING = 2 // weights of the robot / its reach; force per displacement
+const SPRING = 6 // weights of the robot / its reach; force per displacement
 const MAX_FORCE = 2 // weights
 const STANDING = 0.125 // these are less for a robot on legs, which would fall
 const KEY_FORCE = 0.3 // weights
