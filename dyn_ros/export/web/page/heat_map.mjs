@@ -6,6 +6,8 @@ import {element, numberText} from './dom.mjs'
 
 const MIN_NUMBER_WIDTH = 30 // px of a cell with a number
 const MAX_CELL = 44 // px
+const MIN_WHOLE_CELL = 3 // px; smaller cells have fractions of pixels
+const MIN_GAP_CELL = 8 // px; larger cells have gaps
 const LABEL = 10 // px; letters of the names of rows
 
 /** A heat map; arrow keys and the pointer choose an entry, which is read out below. */
@@ -16,6 +18,7 @@ export class HeatMap {
     this.canvas = element('canvas', {
       tabindex: 0,
       role: 'img',
+      'aria-label': name,
       onkeydown: event => this.move(event),
       onpointermove: event => this.point(event),
       onpointerleave: () => this.choose(null)
@@ -38,45 +41,81 @@ export class HeatMap {
   }
 
   draw() {
-    const {rows, columns, entry} = this.values
+    const {rows, columns} = this.values
     const width = this.frame.clientWidth
     if (!width || !rows || !columns) return
-    const cell = Math.max(3, Math.min(MAX_CELL, Math.floor(width / columns)))
-    const height = Math.min(cell, Math.max(18, cell))
+    const exact = Math.min(MAX_CELL, width / columns)
+    const cell = exact < MIN_WHOLE_CELL ? exact : Math.floor(exact)
+    this.cell = cell
     const ratio = Math.min(devicePixelRatio, 2)
-    Object.assign(this.canvas, {width: columns * cell * ratio, height: rows * height * ratio})
-    Object.assign(this.canvas.style, {width: `${columns * cell}px`, height: `${rows * height}px`})
-    Object.assign(this, {cell, height})
+    const [right, bottom] = [columns * cell, rows * cell]
+    Object.assign(this.canvas, {
+      width: Math.ceil(right * ratio),
+      height: Math.ceil(bottom * ratio)
+    })
+    Object.assign(this.canvas.style, {width: `${right}px`, height: `${bottom}px`})
     const context = this.canvas.getContext('2d')
     context.scale(ratio, ratio)
+    const largest = this.largest()
+    context.imageSmoothingEnabled = exact < 1
+    context.drawImage(this.pixels(largest), 0, 0, right, bottom)
     const style = getComputedStyle(this.canvas)
-    const [ink, positive, negative] = ['--text', '--positive', '--negative'].map(name =>
-      style.getPropertyValue(name).trim()
-    )
+    if (cell > MIN_GAP_CELL) this.drawGaps(context, style.getPropertyValue('--panel'))
+    context.fillStyle = context.strokeStyle = style.getPropertyValue('--text').trim()
+    if (cell >= MIN_NUMBER_WIDTH) this.drawNumbers(context, largest)
+    if (this.chosen) {
+      const [i, j] = this.chosen
+      context.strokeRect(j * cell + 0.5, i * cell + 0.5, cell - 1, cell - 1)
+    }
+  }
+
+  largest() {
+    const {rows, columns, entry} = this.values
     let largest = 1e-12
-    for (let i = 0; i < rows; i++)
+    for (let i = 0; i < rows; i++) {
+      for (let j = 0; j < columns; j++) largest = Math.max(largest, Math.abs(entry(i, j)) || 0)
+    }
+    return largest
+  }
+
+  /** Return the colors of all entries as an image with a pixel for each. */
+  pixels(largest) {
+    const {rows, columns, entry} = this.values
+    const style = getComputedStyle(this.canvas)
+    const [positive, negative] = ['--positive', '--negative'].map(name =>
+      bytesOf(style.getPropertyValue(name).trim())
+    )
+    const image = new ImageData(columns, rows)
+    for (let i = 0; i < rows; i++) {
       for (let j = 0; j < columns; j++) {
-        largest = Math.max(largest, Math.abs(entry(i, j)) || 0)
+        const x = entry(i, j)
+        const share = x === 0 ? 0 : (Math.abs(x) / largest) ** 0.35
+        const color = x < 0 ? negative : positive
+        image.data.set([...color, 255 * (0.04 + 0.76 * share)], 4 * (columns * i + j))
       }
+    }
+    const canvas = element('canvas', {width: columns, height: rows})
+    canvas.getContext('2d').putImageData(image, 0, 0)
+    return canvas
+  }
+
+  drawGaps(context, color) {
+    const {rows, columns} = this.values
+    context.fillStyle = color
+    for (let i = 1; i <= rows; i++) context.fillRect(0, i * this.cell - 1, columns * this.cell, 1)
+    for (let j = 1; j <= columns; j++) context.fillRect(j * this.cell - 1, 0, 1, rows * this.cell)
+  }
+
+  drawNumbers(context, largest) {
+    const {rows, columns, entry} = this.values
     context.font = `${LABEL}px system-ui, sans-serif`
     context.textAlign = 'center'
     context.textBaseline = 'middle'
-    for (let i = 0; i < rows; i++)
+    for (let i = 0; i < rows; i++) {
       for (let j = 0; j < columns; j++) {
-        const x = entry(i, j)
-        context.globalAlpha = x === 0 ? 0.03 : 0.03 + 0.77 * (Math.abs(x) / largest) ** 0.35
-        context.fillStyle = x < 0 ? negative : positive
-        context.fillRect(j * cell, i * height, cell - (cell > 8), height - (cell > 8))
-        context.globalAlpha = 1
-        if (cell >= MIN_NUMBER_WIDTH) {
-          context.fillStyle = ink
-          context.fillText(shortText(x, largest), (j + 0.5) * cell, (i + 0.5) * height)
-        }
+        const text = shortText(entry(i, j), largest)
+        context.fillText(text, (j + 0.5) * this.cell, (i + 0.5) * this.cell)
       }
-    if (this.chosen) {
-      const [i, j] = this.chosen
-      context.strokeStyle = ink
-      context.strokeRect(j * cell + 0.5, i * height + 0.5, cell - 1, height - 1)
     }
   }
 
@@ -99,7 +138,7 @@ export class HeatMap {
 
   point(event) {
     if (!this.values || !this.cell) return
-    const [i, j] = [Math.floor(event.offsetY / this.height), Math.floor(event.offsetX / this.cell)]
+    const [i, j] = [event.offsetY, event.offsetX].map(x => Math.floor(x / this.cell))
     const {rows, columns} = this.values
     this.choose(i >= 0 && j >= 0 && i < rows && j < columns ? [i, j] : null)
   }
@@ -122,3 +161,6 @@ function shortText(x, largest) {
   const digits = Math.abs(x) >= 100 ? 0 : Math.abs(x) >= 10 ? 1 : 2
   return numberText(x, digits)
 }
+
+/** Return red, green and blue of a color such as #1c7ed6. */
+const bytesOf = code => [1, 3, 5].map(k => parseInt(code.slice(k, k + 2), 16))
