@@ -16,6 +16,7 @@ from ...engine.kernel.lie import matrix_quaternion
 from ...engine.kernel.types import Array
 from ...engine.model import Model
 from . import geometry
+from .camera import CAMERA_DIRECTION
 from .marker_arrays import (
     CUBE,
     LINE_STRIP,
@@ -27,7 +28,9 @@ from .marker_arrays import (
 )
 
 MAX_LABEL_SIZE = 60  # bytes
-LABEL_HEIGHT, LABEL_OFFSET = 0.04, 0.08  # m; of letters, and of a label above the center of mass
+LABEL_HEIGHT = 0.02  # m; of letters
+LABEL_OFFSET = 0.05  # m; of a label above the center of mass, and towards the camera
+MAX_OUTLINE_SIZE = 2.0  # relative to the shapes; a larger outline is drawn at a smaller scale
 
 
 class BodyFindings(NamedTuple):
@@ -121,6 +124,16 @@ class _Solids(NamedTuple):
                 spans = np.ptp(corners[id - 1] @ self.axes[k], axis=0)
                 self.widths[k] = np.minimum(self.widths[k], spans)
 
+    def shrink(self, corners: Mapping[int, Array]) -> list[float]:
+        """Shrink solids much larger than the shapes of their bodies; return by which factors."""
+        factors = [1.0] * len(self.ids)
+        for k, id in enumerate(self.ids):
+            if id - 1 in corners:
+                size = MAX_OUTLINE_SIZE * float(np.ptp(corners[id - 1], axis=0).max())
+                factors[k] = max(float(self.widths[k].max()) / size, 1.0)
+                self.widths[k] /= factors[k]
+        return factors
+
     def place(self, oMi: Array) -> tuple[Array, Array]:
         """Return centers (n, 3) and rotations (n, 3, 3) for the placements of all joints."""
         X = np.concatenate([np.eye(4)[None], oMi])[self.ids]
@@ -134,9 +147,10 @@ def make_inertia_markers(
     """Return the `Draw` of the body of each joint, and of the base link of a fixed base.
 
     Each is the homogeneous ellipsoid or box with the same mass and inertia, but no wider than the
-    shapes of its links. Where `check` has findings, it is an outline of the full size, with the
-    names of the links. `appearance` also has the attributes `shape` and `finding_color`. `payloads`
-    is a dict that changes when a payload is set or cleared.
+    shapes of its links. Where `check` has findings, it is an outline with the names of the links,
+    and at the scale in its label if it is much larger than the shapes. `appearance` also has the
+    attributes `shape` and `finding_color`. `payloads` is a dict that changes when a payload is set
+    or cleared.
     """
     is_ellipsoid = appearance.shape == "ellipsoid"
     solid_markers = MarkerArrays(appearance, SPHERE if is_ellipsoid else CUBE)
@@ -154,7 +168,13 @@ def make_inertia_markers(
                 mask = np.array([id - 1 in findings.labels for id in solids.ids], bool)
                 solids, reported = solids.select(~mask), solids.select(mask)
                 solids.limit_widths(findings.corners)
-                outlines.label([findings.labels[id - 1] for id in reported.ids])
+                factors = reported.shrink(findings.corners)
+                outlines.label(
+                    [
+                        findings.labels[id - 1] + (f" (1:{factor:.2g})" if factor > 1.0 else "")
+                        for id, factor in zip(reported.ids, factors, strict=True)
+                    ]
+                )
         centers, R = solids.place(terms.oMi)
         solid_markers.show_solids(
             solids.ids, centers, matrix_quaternion(R), appearance.scale * solids.widths
@@ -190,7 +210,7 @@ class _Outlines:
             appearance, TEXT_VIEW_FACING, "labels", characters=MAX_LABEL_SIZE
         )
         self._color = np.array(appearance.finding_color)
-        self._offset = LABEL_OFFSET * geometry.up_direction(model.gravity)
+        self._offset = LABEL_OFFSET * (geometry.up_direction(model.gravity) + CAMERA_DIRECTION)
         self._texts: list[str] = []
 
     def label(self, texts: list[str]) -> None:

@@ -36,6 +36,8 @@ from dyn_ros.nodes.robot.context import DynamicsTerms, RobotContext
 from dyn_ros.nodes.vereshchagin_node import VereshchaginNode
 from dyn_ros.srv import SetPayload
 from dyn_ros.states.joint_states import State
+from dyn_ros.viewer.scene.camera import CAMERA_DIRECTION
+from dyn_ros.viewer.scene.inertia_markers import MAX_OUTLINE_SIZE
 
 from ..conftest import ARM7
 from ..conftest import Q as POSITION
@@ -310,15 +312,17 @@ def test_inertias_with_findings_are_outlines(run, arm, tmp_path):
     [(id, outline)] = shown(array, "inertia/findings").items()
     [(label_id, text)] = shown(array, "inertia/labels").items()
     assert id == label_id == joint + 1
-    assert text.text.strip() == label == "elbow_link"
+    assert label == "elbow_link"
     assert color(outline) == color(text) == pytest.approx([0.88, 0.04, 0.11, 1.0])
     bodies = dyn_ros.Model.from_urdf(wrong).inertias
     oMi = dyn_ros.forward_kinematics(arm, dyn_ros.Data(arm), POSITION)[0]
     X, body = oMi[joint], bodies[joint]
     center = X[:3, :3] @ body.com + X[:3, 3]
     half_width = math.sqrt(5.0 * 0.5 / body.mass)  # of the ball with a moment of 1 kg m2
-    close(np.linalg.norm(points(outline) - center, axis=1), half_width)
-    close(vector(text.pose.position), center + [0.0, 0.0, 0.08])
+    largest = MAX_OUTLINE_SIZE * np.ptp(findings.corners[joint], axis=0).max()
+    close(np.linalg.norm(points(outline) - center, axis=1), 0.5 * largest)
+    assert text.text.strip() == f"elbow_link (1:{2.0 * half_width / largest:.2g})"
+    close(vector(text.pose.position), center + 0.05 * (CAMERA_DIRECTION + [0.0, 0.0, 1.0]))
     solids = shown(array, "inertia")
     assert set(solids) == set(range(8)) - {id}
     is_limited = []
