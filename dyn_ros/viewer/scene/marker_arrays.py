@@ -18,6 +18,7 @@ from ...engine.kernel.types import Array, ArrayLike
 from ...engine.model import Model
 from ...engine.model.coordinates import single_coordinate_joints
 from . import geometry
+from .camera import CAMERA_DIRECTION
 
 # visualization_msgs/Marker
 (
@@ -39,9 +40,13 @@ ADD, DELETE, DELETEALL = 0, 2, 3
 MIN_WIDTH = 1e-3  # m; RViz warns about solids of width zero
 MIN_ARROW_LENGTH = 1e-4  # m; shorter arrows are not shown
 TEXT_SIZE = 16  # bytes; the longest text is "-1.23e+100 N m"
-TEXT_HEIGHT, TEXT_OFFSET = 0.5, 1.5  # height of a text and of its center above a joint / scale
+SPACE_WIDTH = 0.6  # relative to the height of letters; RViz's default is a meter or more
+PADDING_WIDTH = 0.02  # of a space in texts that end with spaces, which RViz centers with the text
+TEXT_HEIGHT, TEXTS_HEIGHT = 0.5, 0.3  # of a single text, and of one of many / scale
+TEXT_OFFSET = 1.2  # from a joint towards the camera, out of its links / scale
+LINE_HEIGHT = 1.5  # from a text to the next one above / height of letters
 THIN_LINE_WIDTH = 0.3  # relative to the width of other lines
-MIN_TORQUE = 1e-3  # relative to the largest torque; smaller ones are 0 as numbers
+MIN_TORQUE = 1e-3  # relative to the largest torque; smaller ones have no number
 MIN_LOAD = 5e-3  # torque relative to its limit; smaller torques have no arrow
 
 Draw: TypeAlias = "Callable[[Any, Any], Iterable[MarkerArrays]]"
@@ -121,12 +126,13 @@ class Appearance(Protocol):
 class MarkerArrays:
     """Markers of one namespace and type, whose numbers are filled in for each state.
 
-    Strips have a number of `points`, texts a number of `characters` [bytes]. The namespace is the
-    name of the appearance, followed by a slash and `suffix` unless it is empty. `width` is the
-    width of lines and arrows [m], by default the one in the appearance. `prototype` has the fields
-    that all markers have in common, `numbers` the other fields by name, with a row for each marker
-    shown so far: `action` is DELETE for markers that are hidden now. `changed` are the names of the
-    fields in `numbers` that a serialized message does not contain yet.
+    Strips have a number of `points`, texts a number of `characters` [bytes]. The namespace is
+    `namespace`, by default the name of the appearance, followed by a slash and `suffix` unless it
+    is empty. `width` is the width of lines and arrows [m], by default the one in the appearance.
+    `prototype` has the fields that all markers have in common, `numbers` the other fields by name,
+    with a row for each marker shown so far: `action` is DELETE for markers that are hidden now.
+    `changed` are the names of the fields in `numbers` that a serialized message does not contain
+    yet.
     """
 
     def __init__(
@@ -137,11 +143,13 @@ class MarkerArrays:
         points: int = 0,
         width: float | None = None,
         characters: int = 0,
+        namespace: str = "",
     ) -> None:
         if type == ARROW:
             points = 2
+        namespace = namespace or appearance.name
         self.prototype = appearance.make_prototype(
-            f"{appearance.name}/{suffix}" if suffix else appearance.name, type, points
+            f"{namespace}/{suffix}" if suffix else namespace, type, points
         )
         self._new_row = {
             "id": np.zeros(1, np.int32),
@@ -249,13 +257,18 @@ class MarkerArrays:
     def show_texts(
         self, ids: Sequence[int], centers: Array, texts: Sequence[str], height: float
     ) -> None:
-        """Show texts with letters of a height [m], centered at `centers` (n, 3)."""
+        """Show texts with letters of a height [m], centered at `centers` (n, 3).
+
+        Spaces are narrow in texts with less than all characters.
+        """
         rows = self.show(ids)
         self.numbers["pose"][rows, :3] = centers
-        self.numbers["scale"][rows, 2] = height
-        width = self.numbers["text"].shape[1]
+        size = self.numbers["text"].shape[1]
         for row, text in zip(rows, texts, strict=True):
-            self.numbers["text"][row] = np.frombuffer(_center_text(text, width), np.uint8)
+            padded = _pad_text(text, size)
+            space_width = PADDING_WIDTH if padded.endswith(b" ") else SPACE_WIDTH
+            self.numbers["scale"][row] = space_width * height, 0.0, height
+            self.numbers["text"][row] = np.frombuffer(padded, np.uint8)
         self.changed.update(("pose", "scale", "text"))
 
     def set_colors(self, ids: Sequence[int], colors: Array) -> None:
@@ -265,9 +278,12 @@ class MarkerArrays:
         self.changed.add("color")
 
 
-def _center_text(text: str, size: int) -> bytes:
-    """Return a text of `size` bytes in UTF-8, with spaces around it, or cut at its end."""
-    return text.encode()[:size].decode(errors="ignore").encode().center(size)
+def _pad_text(text: str, size: int) -> bytes:
+    """Return a text of `size` bytes in UTF-8, with spaces after it, or cut at its end.
+
+    RViz does not show a text with spaces before it, whose box it expects meters beside the text.
+    """
+    return text.encode()[:size].decode(errors="ignore").encode().ljust(size)
 
 
 def _masked_ids(ids: Sequence[int], mask: NDArray[np.bool_]) -> list[int]:
@@ -427,10 +443,10 @@ def make_torque_markers(model: Model, appearance: Any) -> Draw:
 
 
 class _TorqueNumbers:
-    """Torques as texts above the joints, as the attribute `numbers` of the appearance specifies.
+    """Torques as texts before the joints, as the attribute `numbers` of the appearance specifies.
 
-    "all": the torque of each joint; "largest": the largest one relative to the effort limit of its
-    joint, as a percentage, if any joint has a limit; "none".
+    "all": all torques that are not zero; "largest": the largest one relative to the effort limit of
+    its joint, as a percentage, if any joint has a limit; "none".
     """
 
     def __init__(self, model: Model, appearance: Any) -> None:
@@ -439,9 +455,11 @@ class _TorqueNumbers:
         self._units = ["N" if model.tree.joints[i].kind == "prismatic" else "N m" for i in joints]
         self._limits = model.effort_limit[self._rows]
         self._limited = np.flatnonzero(np.isfinite(self._limits) & (self._limits > 0.0))
-        self._height = TEXT_HEIGHT * appearance.scale
-        self._offset = TEXT_OFFSET * appearance.scale * geometry.up_direction(model.gravity)
         self._choice = appearance.numbers
+        height = TEXTS_HEIGHT if self._choice == "all" else TEXT_HEIGHT
+        self._height = height * appearance.scale
+        self._offset = TEXT_OFFSET * appearance.scale * CAMERA_DIRECTION
+        self._up = geometry.up_direction(model.gravity)
         self._texts = MarkerArrays(appearance, TEXT_VIEW_FACING, "numbers", characters=TEXT_SIZE)
 
     def hide(self) -> tuple[MarkerArrays, ...]:
@@ -452,7 +470,9 @@ class _TorqueNumbers:
     def show(self, oMi: Array, tau: Array, colors: Array) -> tuple[MarkerArrays, ...]:
         """Show the torques `tau` (nv,), in the colors (n, 4) of the joints."""
         ids, shown, texts = self._choose(tau[self._rows])
-        centers = oMi[self._joints[shown], :3, 3] + self._offset
+        origins = oMi[self._joints[shown], :3, 3]
+        rise = LINE_HEIGHT * self._height * self._up
+        centers = origins + self._offset + _count_lines(origins, self._height)[:, None] * rise
         self._texts.show_texts(ids, centers, texts, self._height)
         self._texts.set_colors(ids, colors[shown])
         return (self._texts,)
@@ -461,17 +481,24 @@ class _TorqueNumbers:
         """Return ids and texts of the numbers to show, and the indices of their joints (n,)."""
         if self._choice == "all":
             smallest = MIN_TORQUE * abs(torques).max(initial=0.0)
-            texts = [
-                f"{torque if abs(torque) > smallest else 0.0:.3g} {unit}"
-                for torque, unit in zip(torques, self._units)
-            ]
-            return (self._joints + 1).tolist(), np.arange(len(torques)), texts
+            shown = np.flatnonzero(abs(torques) > smallest)
+            texts = [f"{torques[i]:.3g} {self._units[i]}" for i in shown]
+            return (self._joints[shown] + 1).tolist(), shown, texts
         if self._choice == "largest" and len(self._limited):
             loads = abs(torques[self._limited]) / self._limits[self._limited]
             largest = loads.argmax()
             if loads[largest] >= MIN_LOAD:
                 return [0], self._limited[[largest]], [f"{loads[largest]:.0%}"]
         return [], np.zeros(0, np.intp), []
+
+
+def _count_lines(points: Array, height: float) -> Array:
+    """Return how many points (n, 3) before each one are within a height of the next one, (n,)."""
+    counts = np.zeros(len(points))
+    distances = np.sqrt((np.diff(points, axis=0) ** 2).sum(-1))
+    for i in np.flatnonzero(distances < height):
+        counts[i + 1] = counts[i] + 1.0
+    return counts
 
 
 def _select_torques(source: str, state: Any, terms: Any) -> Array | None:
