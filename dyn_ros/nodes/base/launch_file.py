@@ -313,7 +313,7 @@ def _fit_rviz(context: Any, description: str) -> tuple[str, str]:
     parameters = flatten_ros_parameters(read_yaml(_argument_path(context, "params_file")))
     frame = choose_fixed_frame(robot, parameters)
     path = Path(tempfile.mkdtemp(prefix="dyn_ros_"), RVIZ_CONFIG)
-    write_fitted_config(_config_path(RVIZ_CONFIG), path, robot)
+    write_fitted_config(_config_path(RVIZ_CONFIG), path, robot, parameters)
     return str(path), frame
 
 

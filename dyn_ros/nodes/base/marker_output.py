@@ -11,7 +11,7 @@ the time. The message is serialized again only if markers are added.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -37,9 +37,7 @@ COMMON_MARKER_SPECS = (
     ),
     Spec("markers.lifetime", 2.0, "Lifetime of markers [s]. 0: unlimited.", limits=(0.0, 3600.0)),
     Spec("markers.width", 0.01, "Width of lines and arrow shafts [m].", limits=(1e-5, 10.0)),
-    Spec(
-        "markers.legend", False, "Whether ~/markers shows a legend of its kinds next to the robot."
-    ),
+    Spec("markers.legend", False, "Whether ~/markers names its kinds beside the robot."),
 )
 
 
@@ -171,7 +169,7 @@ class MarkerOutput:
             nonlocal draws_version, draws
             if parameters.changes != draws_version:
                 draws_version = parameters.changes
-                draws = list(self._make_draws(robot, parameters.values, header))
+                draws = self._make_draws(robot, parameters.values, header)
                 array.clears = True
             header.frame_id = robot.world_frame
             return array.fill([arrays for draw in draws for arrays in draw(state, terms)])
@@ -180,18 +178,21 @@ class MarkerOutput:
 
     def _make_draws(
         self, robot: RobotContext, values: Mapping[str, Any], header: Header
-    ) -> Iterator[Draw]:
-        """Yield the `Draw` of each kind that is shown; log those with invalid parameters."""
-        styles = []
+    ) -> list[Draw]:
+        """Return the `Draw` of each kind that is shown; log those with invalid parameters."""
+        draws, styles = [], []
         for kind in self._kinds:
             if values[f"markers.{kind.name}.show"]:
-                styles.append(MarkerStyle(kind, values, header))
+                style = MarkerStyle(kind, values, header)
                 try:
-                    yield kind.make(self._node, robot, styles[-1])
+                    draws.append(kind.make(self._node, robot, style))
                 except ValueError as error:
                     self._node.reject("markers", error)
-        if values["markers.legend"] and styles:
-            yield make_legend(self._node.get_name(), robot.model, styles)
+                else:
+                    styles.append(style)
+        if values["markers.legend"]:
+            return [make_legend(self._node.get_name(), robot.model, styles, draws)]
+        return draws
 
     @staticmethod
     def clear() -> MarkerArray:

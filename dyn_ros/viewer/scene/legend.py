@@ -23,7 +23,8 @@ class LegendEntry:
     starts_visible: bool = False
 
 
-TEXT_SUFFIXES = ("numbers", "labels", "legend")
+TEXT_SUFFIXES = ("numbers", "labels")
+LEGEND_NAMESPACE = "legend"
 TORQUES, MOTION = "Torques", "Center of mass and momentum"
 INERTIA, MANIPULABILITY = "Inertia", "Manipulability"
 CONSTRAINTS, FORCES, GROUND = "Constraints", "Forces and contacts", "Ground"
@@ -165,4 +166,5 @@ def is_shown_at_first(family: str) -> bool:
 def is_text_for_rviz(namespace: str) -> bool:
     """Return True if markers of a namespace are texts, which a page shows in its panels."""
     family, _, suffix = namespace.partition("/")
-    return family in LEGEND_BY_FAMILY and suffix in TEXT_SUFFIXES
+    is_text = family in LEGEND_BY_FAMILY and suffix in TEXT_SUFFIXES
+    return is_text or namespace == LEGEND_NAMESPACE

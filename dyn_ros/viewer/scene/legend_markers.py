@@ -9,48 +9,63 @@ from typing import Any
 
 import numpy as np
 
-import dyn_ros
-
+from ...engine.kernel.types import Array
 from ...engine.model import Model
-from .camera import CAMERA_DIRECTION
+from .first_view import RIGHT, UP, WINDOW_ASPECT, fit_first_view
+from .legend import LEGEND_NAMESPACE
 from .marker_arrays import TEXT_VIEW_FACING, Appearance, Draw, MarkerArrays
 
-COLUMNS = ("dynamics", "centroidal", "vereshchagin", "observer")
-"""Names of nodes; each has a column, so that their legends do not hide each other."""
+CORNERS = {
+    "dynamics": (-1.0, 1.0),
+    "centroidal": (1.0, 1.0),
+    "vereshchagin": (-1.0, -1.0),
+    "observer": (1.0, -1.0),
+}
+"""Corner of the picture (to the right, up) for each node, so that no legend hides another."""
 
-LETTER_HEIGHT = 0.06  # relative to the size of the robot
-LINE_HEIGHT, COLUMN_WIDTH = 1.5, 10.0  # relative to the height of letters
-MIN_SIZE = 0.3  # m; of a robot whose frames coincide
-MAX_TEXT_SIZE = 40  # bytes
+LETTER_HEIGHT = 0.04  # relative to half the height of the picture
+LINE_HEIGHT, MARGIN = 1.6, 5.0  # relative to the height of letters; margin beside the middle
 
 
-def make_legend(node: str, model: Model, appearances: Sequence[Appearance]) -> Draw:
-    """Return the `Draw` of a list of names, beside the robot as the camera of RViz sees it.
+def make_legend(
+    node: str, model: Model, appearances: Sequence[Appearance], draws: Sequence[Draw]
+) -> Draw:
+    """Return a `Draw` that also names what it draws, in a corner of the first view of RViz.
 
-    It moves with the root link, and begins at the height of the robot in its neutral position.
+    It calls `draws`, and lists the appearances of those that have shown any markers. The list moves
+    with the root link.
     """
-    points = dyn_ros.frame_placements(model, dyn_ros.Data(model), model.neutral())[:, :3, 3]
     root_frame = model.frame_index(model.tree.root_link)
-    points = points - points[root_frame]
-    size = max(float(np.ptp(points, axis=0).max()), MIN_SIZE)
-    height = LETTER_HEIGHT * size
-    up = np.array([0.0, 0.0, 1.0])
-    right = np.cross(up, CAMERA_DIRECTION)
-    right /= np.linalg.norm(right)
-    column = COLUMNS.index(node) if node in COLUMNS else 0
-    corner = (points @ up).max() * up + (
-        (points @ right).max() + COLUMN_WIDTH * (0.5 + column) * height
-    ) * right
+    names = [appearance.name.replace("_", " ") for appearance in appearances]
     texts = [
-        MarkerArrays(appearance, TEXT_VIEW_FACING, "legend", characters=MAX_TEXT_SIZE)
-        for appearance in appearances
+        MarkerArrays(appearance, TEXT_VIEW_FACING, characters=len(name), namespace=LEGEND_NAMESPACE)
+        for appearance, name in zip(appearances, names, strict=True)
     ]
+    height, first_center = first_line(node, model, len(names))
 
     def draw(state: Any, terms: Any) -> Iterable[MarkerArrays]:
-        root = terms.oMf[root_frame, :3, 3]
-        for line, (text, appearance) in enumerate(zip(texts, appearances, strict=True)):
-            center = root + corner - line * LINE_HEIGHT * height * up
-            text.show_texts([0], center[None], [appearance.name.replace("_", " ")], height)
-        return texts
+        drawn = [list(draw(state, terms)) for draw in draws]
+        position = terms.oMf[root_frame, :3, 3] + first_center
+        for id, arrays in enumerate(drawn):
+            if any(map(len, arrays)):
+                texts[id].show_texts([id], position[None], [names[id]], height)
+                texts[id].set_colors([id], np.array([[*appearances[id].color[:3], 1.0]]))
+                position = position - LINE_HEIGHT * height * UP
+        return [each for arrays in (*drawn, texts) for each in arrays]
 
     return draw
+
+
+def first_line(node: str, model: Model, count: int) -> tuple[float, Array]:
+    """Return the height of letters, and the middle (3,) of the first line of a list [m].
+
+    The list has at most `count` lines; its place is relative to the root link.
+    """
+    view = fit_first_view(model)
+    half_height = view.half_height()
+    height = LETTER_HEIGHT * half_height
+    right, up = CORNERS.get(node, (-1.0, 1.0))
+    across = WINDOW_ASPECT * half_height - MARGIN * height
+    top = half_height - LINE_HEIGHT * height
+    rise = top if up > 0.0 else (count - 1) * LINE_HEIGHT * height - top
+    return height, np.asarray(view.target + right * across * RIGHT + rise * UP)

@@ -52,12 +52,24 @@ def scaled(description, scale):
     return re.sub(r'(?<=<origin )xyz="([^"]*)"', replace, description)
 
 
+def fitted_view(output, model, parameters):
+    """Return the settings of the camera in the configuration that is written."""
+    write_fitted_config(CONFIG / "dyn_ros.rviz", output, model, parameters)
+    return yaml.safe_load(output.read_text())["Visualization Manager"]["Views"]["Current"]
+
+
+def test_the_camera_follows_a_moving_base(tmp_path):
+    model = dyn_ros.Model.from_urdf((ROBOTS / "quadruped.urdf").read_text())
+    view = fitted_view(tmp_path / "dyn_ros.rviz", model, {"root_joint": "floating"})
+    assert view["Target Frame"] == model.tree.root_link
+
+
 @pytest.mark.parametrize("scale", [0.2, 1.0, 5.0])
 def test_the_camera_sees_all_links(tmp_path, scale):
     output = tmp_path / "dyn_ros.rviz"
     model = dyn_ros.Model.from_urdf(scaled(ARM7, scale))
-    write_fitted_config(CONFIG / "dyn_ros.rviz", output, model)
-    view = yaml.safe_load(output.read_text())["Visualization Manager"]["Views"]["Current"]
+    view = fitted_view(output, model, {})
+    assert view["Target Frame"] == "<Fixed Frame>"
     target = np.array([view["Focal Point"][axis] for axis in "XYZ"])
     pitch, yaw = view["Pitch"], view["Yaw"]
     direction = np.array([np.cos(pitch) * np.cos(yaw), np.cos(pitch) * np.sin(yaw), np.sin(pitch)])

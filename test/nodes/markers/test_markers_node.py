@@ -356,24 +356,22 @@ def test_the_largest_torque_is_a_percentage_of_its_limit(run, arm):
     assert not done and "expected one of" in why
 
 
+def is_legend(marker):
+    return marker.ns == "legend" and marker.action == Marker.ADD
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_the_legend_names_what_is_shown_in_its_color(run, arm, module):
     node = run(module=module, **HOLD)
     assert not any("legend" in ns for ns in namespaces(node.ask(arm.joint_names)))
     assert node.set(legend=True) == (True, "")
     array = node.ask(arm.joint_names)
-    texts = {
-        marker.ns.removesuffix("/legend"): marker
-        for marker in array.markers
-        if marker.ns.endswith("/legend")
-    }
-    assert {ns.split("/")[0] for ns in namespaces(array)} <= texts.keys()
+    texts = {marker.text.replace(" ", "_"): marker for marker in array.markers if is_legend(marker)}
+    assert texts.keys() == {ns.split("/")[0] for ns in namespaces(array)} - {"legend"}
     for name, marker in texts.items():
-        assert marker.text.strip() == name.replace("_", " ")
-        assert marker.type == Marker.TEXT_VIEW_FACING and marker.scale.z > 0.03
-        assert color(marker) == pytest.approx(
-            next(kind for kind in node.node.node.markers if kind.name == name).specs[2].default
-        )
+        assert marker.type == Marker.TEXT_VIEW_FACING and marker.scale.z > 0.015
+        kind = next(kind for kind in node.node.node.markers if kind.name == name)
+        assert color(marker) == pytest.approx([*kind.specs[2].default[:3], 1.0])
     heights = [marker.pose.position.z for marker in texts.values()]
     assert heights == sorted(heights, reverse=True)
     assert node.set(legend=False) == (True, "")

@@ -418,9 +418,6 @@ def test_texts_for_rviz_are_left_out(server):
     drawing = Drawing(server.scene, lambda frame: "")
     take(
         drawing,
-        *(
-            marker(ns=ns, type=9, text="a")
-            for ns in ("torque/numbers", "com/legend", "mine/legend")
-        ),
+        *(marker(ns=ns, type=9, text="a") for ns in ("torque/numbers", "legend", "mine/legend")),
     )
     assert drawing.families == {("markers", "mine"): True}
