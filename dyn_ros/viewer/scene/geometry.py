@@ -15,7 +15,7 @@ from dyn_ros.engine.kernel.types import Array, ArrayLike
 ELLIPSOID_WIDTH = 2.0 * 5.0**0.5  # diameter of a homogeneous ellipsoid / spread of its mass
 BOX_WIDTH = 12.0**0.5  # edge of a homogeneous box / spread of its mass
 MAX_ARC = 1.5 * np.pi  # rad; angle of the longest curved arrow
-ARC_STEPS = 24  # straight segments of the arc of a curved arrow
+ARC_STEPS = 18  # straight segments of the arc of a curved arrow
 CURVED_ARROW_POINTS = 3 + 1 + ARC_STEPS  # three points of the head, then the arc
 CONE_EDGES = 8  # straight lines from the apex of a cone to its rim
 OUTLINE_STEPS = 24  # straight segments of a circle; a multiple of 4
