@@ -47,7 +47,21 @@ def layout_header() -> str:
     }
     numbers |= {
         f"INTS_{name}": getattr(packing, name)
-        for name in ("NALLCOLUMNS", "HAS_MIMIC_JOINTS", "NUNIT", "UNIT_LIST")
+        for name in (
+            "NJOINTS",
+            "NQ",
+            "NV",
+            "NALLCOLUMNS",
+            "NFRAMES",
+            "HAS_MIMIC_JOINTS",
+            "NUNIT",
+            "UNIT_LIST",
+            "FRAME_LIST",
+        )
+    }
+    numbers |= {
+        f"TREE_{name}": getattr(packing, name)
+        for name in ("PARENT", "IDX_Q", "IDX_V", "NCOLUMNS", "IDX_COLUMN")
     }
     numbers |= {
         f"CONTACTS_{name}": getattr(packed, name)

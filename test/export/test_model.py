@@ -11,7 +11,7 @@ import pytest
 from export.tools import robot
 
 import dyn_ros
-from dyn_ros.export.model_file import HEADER, checksum, model_bytes, write_model
+from dyn_ros.export.model_file import HEADER, SECTIONS, checksum, model_bytes, write_model
 
 NAMES = ("panda", "every_joint")
 RNEA = ("rnea", "q", "v", "a")
@@ -197,10 +197,16 @@ def test_names_sizes_and_limits(pair):
     assert other.c.dyn_ros_frame_index(other.reference, b"nothing") == -13
 
 
-def changed(content, word, value):
+def changed(content, name, value):
     """A file in which an integer of the header differs, with the checksum that belongs to it."""
-    words = np.frombuffer(content, np.int64).copy()
-    words[(*HEADER, "START", "COUNT").index(word)] = value  # of the first section
+    word = (*HEADER, "START", "COUNT").index(name)  # of the first section
+    return with_word(np.frombuffer(content, np.int64), word, value)
+
+
+def with_word(content, word, value):
+    """A file in which an integer differs, with the checksum that belongs to it."""
+    words = content.copy()
+    words[word] = value
     words[HEADER.index("CHECKSUM")] = 0
     words.view(np.uint64)[HEADER.index("CHECKSUM")] = checksum(words)
     return words.tobytes()
@@ -225,6 +231,25 @@ def test_files_that_cannot_be_used(library):
         other = Robot(library, wrong)
         assert other.error < 0 and text in other.text(other.error), text
         assert other.c.dyn_ros_rnea_workspace_size(other.reference) == 0
+
+
+@pytest.mark.parametrize("name", ["panda", "solo12", "every_joint"])
+def test_wrong_integers_with_the_right_checksum_crash_nothing(library, name):
+    """Integers of a file that kernels or calls read; a model that is accepted can be used."""
+    content, rng = np.frombuffer(model_bytes(robot(name)), np.int64), np.random.default_rng(0)
+    words = []
+    for section in map(SECTIONS.index, ("INTS", "JOINTS", "FRAMES", "NAMES")):
+        start, count = content[len(HEADER) + 2 * section :][:2]
+        words += range(start // 8, start // 8 + count)
+    for word in rng.choice(words, 150):
+        for value in (-(2**62), -2, content[word] - 1, content[word] + 1, 2**31, 2**62):
+            other = Robot(library, with_word(content, word, value))
+            if other.error:
+                assert "damaged" in other.text(other.error)
+                continue
+            q, v = np.zeros(other.model.nq), np.zeros(other.model.nv)
+            other.call("aba", (q, v, v, None), v.shape)
+            other.call("frame_placements", (q,), (other.model.nframes, 4, 4))
 
 
 def test_a_file_is_read_after_any_payload(library):

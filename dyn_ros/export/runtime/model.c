@@ -43,8 +43,68 @@ static int is_consistent(const int64_t *words)
     if (s.start < 0 || s.start % 8 || s.start > words[HEADER_SIZE] || s.count < 0) return 0;
     if (s.count > (words[HEADER_SIZE] - s.start) / (n == SECTION_TEXT ? 1 : 8)) return 0;
     if (counts[n] >= 0 && s.count != counts[n]) return 0;
+    if (n == SECTION_INTS && s.count < TREE) return 0;
   }
   return 1;
+}
+
+static int is_between(int64_t x, int64_t first, int64_t end) { return first <= x && x < end; }
+
+static int are_between(const int64_t *numbers, int64_t count, int64_t first, int64_t end)
+{
+  for (int64_t k = 0; k < count; k++)
+    if (!is_between(numbers[k], first, end)) return 0;
+  return 1;
+}
+
+/* Return 1 if a row of the tree has a parent before it, and coordinates of the robot. */
+static int is_joint(const dyn_ros_model *model, const int64_t *row, int64_t n)
+{
+  int64_t kind = row[KIND], nv = row[TREE_NCOLUMNS], nq = kind == FLOATING ? 7 : kind == SPHERICAL ? 4 : nv;
+  int64_t expected_nv = kind == FLOATING ? 6 : kind == PLANAR || kind == SPHERICAL ? 3 : 1;
+  return is_between(row[TREE_PARENT], 0, n) && is_between(kind, 0, SPHERICAL + 1) && nv == expected_nv
+         && is_between(row[TREE_IDX_Q], 0, model->nq - nq + 1) && is_between(row[TREE_IDX_V], 0, model->nv - nv + 1)
+         && is_between(row[TREE_IDX_COLUMN], 0, model->ncolumns - nv + 1);
+}
+
+/* Return 1 if the integers that kernels read refer to joints, coordinates and frames of the robot. */
+static int has_tree(const dyn_ros_model *model)
+{
+  const int64_t *ints = model->ints, count = sections(model->bytes)[SECTION_INTS].count;
+  int64_t nj = model->njoints, nq = model->nq, nv = model->nv, nf = model->nframes;
+  int64_t velocities = TREE + TREE_ROW * (nj + 1), units = velocities + 2 * nv;
+  if (ints[INTS_NJOINTS] != nj || ints[INTS_NQ] != nq || ints[INTS_NV] != nv
+      || ints[INTS_NFRAMES] != nf || !is_between(ints[INTS_NUNIT], 0, nq + 1) || ints[INTS_UNIT_LIST] != units
+      || !is_between(ints[INTS_NALLCOLUMNS], 0, 6 * nj + 1)) return 0;
+  int64_t frames = units + ints[INTS_NUNIT];
+  if (ints[INTS_FRAME_LIST] != frames || count != frames + 4 * nf) return 0;
+  for (int64_t n = 1; n <= nj; n++)
+    if (!is_joint(model, ints + TREE + TREE_ROW * n, n)) return 0;
+  for (int64_t k = 0; k < nv; k++)
+    if (!is_between(ints[velocities + k], -1, k) || !is_between(ints[velocities + nv + k], k + 1, nv + 1)) return 0;
+  ints += frames;
+  return are_between(model->ints + units, model->ints[INTS_NUNIT], 0, nq - 3) && are_between(ints, nf, 0, nj + 1)
+         && are_between(ints + nf, nf, 0, nf) && are_between(ints + 2 * nf, nf, -1, nf)
+         && are_between(ints + 3 * nf, nf, 0, nj + 1);
+}
+
+/* Return 1 if joints, frames, payloads and names refer to what the robot has. */
+static int has_rows(const dyn_ros_model *model)
+{
+  int64_t nj = model->njoints, nf = model->nframes;
+  const int64_t *joints = content(model, SECTION_JOINTS), *frames = content(model, SECTION_FRAMES);
+  for (int64_t n = 0; n < nj; n++)
+    if (!is_between(joints[JOINT * n], -1, n) || !is_between(joints[JOINT * n + 1], 0, nf)) return 0;
+  for (int64_t n = 0; n < nf; n++)
+    if (!is_between(frames[FRAME * n], -1, nj) || !is_between(frames[FRAME * n + 1], 0, nf)) return 0;
+  const double *slots = content(model, SECTION_PAYLOADS);
+  for (int n = 0; n < MAX_PAYLOADS; n++)
+    if (!(slots[PAYLOAD * n] >= -1 && slots[PAYLOAD * n] < nj && slots[PAYLOAD * n + 1] >= 0
+          && slots[PAYLOAD * n + 1] < (nf > 0 ? nf : 1))) return 0;
+  section names = sections(model->bytes)[SECTION_NAMES], text = sections(model->bytes)[SECTION_TEXT];
+  const char *characters = content(model, SECTION_TEXT);
+  return text.count > 0 && characters[text.count - 1] == 0
+         && are_between(content(model, SECTION_NAMES), names.count, 0, text.count);
 }
 
 int dyn_ros_model_init(dyn_ros_model *model, void *bytes, size_t size)
@@ -76,6 +136,10 @@ int dyn_ros_model_init(dyn_ros_model *model, void *bytes, size_t size)
   model->friction = model->damping + model->nv;
   model->gravity = model->floats + GRAVITY;
   model->armature = model->floats + ROWS + FLOATS_ROW * (model->njoints + 1);
+  if (!has_tree(model) || !has_rows(model)) {
+    memset(model, 0, sizeof *model);
+    return DYN_ROS_DAMAGED;
+  }
   return DYN_ROS_OK;
 }
 
