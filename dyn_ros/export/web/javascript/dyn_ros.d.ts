@@ -37,7 +37,7 @@ export class DynRosError extends Error {
   readonly results: Record<string, Float64Array | number> | null
 }
 
-type Bytes = ArrayBuffer | Uint8Array
+type Bytes = ArrayBuffer | ArrayBufferView
 type Numbers = ArrayLike<number>
 type Frame = number | string
 type Joint = number | string
@@ -51,7 +51,7 @@ export class Library {
   /** The functions of this module. */
   readonly functions: string[]
   /** Create a robot from the content of a model file, which `dyn_ros export --model` or readUrdf writes. */
-  model(file: Bytes): Promise<Model>
+  model(file: Bytes | Promise<Bytes>): Promise<Model>
 }
 
 export interface JointInfo {
@@ -105,7 +105,7 @@ export interface ContactSettings {
 }
 
 /** Contacts or constraints, for the functions of the model that created them. */
-export class Structure<Kind> {
+export interface Structure<Kind> {
   readonly kind: Kind
   readonly rows: number
 }

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rigid-body dynamics of robots: functions of dyn_ros.wasm. dyn_ros.d.ts documents all of them.
 //
-//   const library = await load(await readFile('dyn_ros.wasm'))   // in a browser: fetch('dyn_ros.wasm')
-//   const model = await library.model(await readFile('my_robot.dynros'))
+//   const library = await load(readFile('dyn_ros.wasm'))    // in a browser: fetch('dyn_ros.wasm')
+//   const model = await library.model(readFile('my_robot.dynros'))
 //   const {tau} = model.rnea(model.neutral(), v, a)
 
 export const VERSION = '@VERSION@'
@@ -16,6 +16,7 @@ export const FUNCTIONS = @FUNCTIONS@
 const MEMBERS = @MEMBERS@
 const ERRORS = @ERRORS@
 const MAX_CONSTRAINTS = @MAX_CONSTRAINTS@
+const IDENTITY = [1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1]
 const ALIGNMENT = 64 // bytes
 const PAGE = 65536 // bytes of memory that a module adds at a time
 const GAP = 64 // bytes behind arrays, which kernels read in registers of eight numbers
@@ -51,10 +52,23 @@ export class Library {
     this.functions = Object.keys(FUNCTIONS).filter((name) => exported.has(`dyn_ros_${name}`))
   }
 
-  /** Return a robot from the bytes of a model file; it has memory of its own. */
-  async model(bytes) {
+  /** Return a robot, with memory of its own, from the bytes of a model file or a promise of them. */
+  async model(file) {
+    const bytes = bytesOf(await file)
     return new Model(await WebAssembly.instantiate(this.#module), bytes)
   }
+}
+
+function bytesOf(file) {
+  if (ArrayBuffer.isView(file)) return new Uint8Array(file.buffer, file.byteOffset, file.byteLength)
+  if (file instanceof ArrayBuffer) return new Uint8Array(file)
+  throw new TypeError(`model: expected the bytes of a model file, got ${describe(file)}`)
+}
+
+/** Return a short text about a value of a wrong type. */
+function describe(value) {
+  return typeof value === 'object' && value !== null ? value.constructor?.name ?? 'an object'
+    : String(value).slice(0, 40)
 }
 
 // --- memory of an instance
@@ -79,8 +93,9 @@ class Memory {
   #readStructures() {
     let address = this.c.dyn_ros_members.value
     const next = () => this.view.getInt32((address += 4) - 4, true)
+    const readOffsets = (members) => Object.fromEntries(members.map((name) => [name, next()]))
     return Object.fromEntries(Object.entries(MEMBERS).map(([structure, members]) => [
-      structure, {size: next(), offsets: Object.fromEntries(members.map((name) => [name, next()]))}]))
+      structure, {size: next(), offsets: readOffsets(members)}]))
   }
 
   /** Return the address of new memory. */
@@ -112,13 +127,27 @@ class Memory {
       name, this.view.getInt32(address + offset, true)]))
   }
 
+  writeIntegers(structure, address, values) {
+    const {offsets} = this.structures[structure]
+    for (const [name, value] of Object.entries(values)) {
+      this.view.setInt32(address + offsets[name], value, true)
+    }
+  }
+
+  writeNumbers(structure, address, values) {
+    const {offsets} = this.structures[structure]
+    for (const [name, numbers] of Object.entries(values)) {
+      this.floats.set(numbers, (address + offsets[name]) / 8)
+    }
+  }
+
   errorText(code) {
     return this.text(this.c.dyn_ros_error_text(code))
   }
 
   /** Throw an error unless a function has succeeded. */
-  check(code) {
-    if (code < 0) throw new DynRosError(code, this.errorText(code))
+  check(name, code) {
+    if (code < 0) throw new DynRosError(code, `${name}: ${this.errorText(code)}`)
   }
 }
 
@@ -131,14 +160,13 @@ export class Model {
   #scratch
   #calls = {}
 
-  constructor(instance, file) {
+  constructor(instance, bytes) {
     const memory = (this.#memory = new Memory(instance))
     const {c, structures} = memory
-    const bytes = file instanceof ArrayBuffer ? new Uint8Array(file) : file
     const content = memory.allocate(bytes.byteLength)
     this.#address = memory.allocate(structures.model.size)
     memory.bytes.set(bytes, content)
-    memory.check(c.dyn_ros_model_init(this.#address, content, bytes.byteLength))
+    memory.check('model', c.dyn_ros_model_init(this.#address, content, bytes.byteLength))
     const {nq, nv, njoints, nframes, ncolumns} = memory.integers('model', this.#address)
     Object.assign(this, {nq, nv, njoints, nframes, ncolumns})
     this.#scratch = memory.allocate(8 * Math.max(3 * nq, 4 * nv, 64))
@@ -148,13 +176,18 @@ export class Model {
     for (const frame of this.frames) frame.is_link = frame.is_link === 1
     this.position_names = this.#names(nq, c.dyn_ros_position_name)
     this.velocity_names = this.#names(nv, c.dyn_ros_velocity_name)
+    for (const list of [this.joints, this.frames, this.position_names, this.velocity_names]) {
+      list.forEach(Object.freeze)
+      Object.freeze(list)
+    }
+    Object.freeze(this)
   }
 
   #rows(structure, count, read) {
     const memory = this.#memory
     const address = memory.allocate(memory.structures[structure].size)
     return Array.from({length: count}, (_, n) => {
-      memory.check(read(this.#address, n, address))
+      memory.check(`${structure}_info`, read(this.#address, n, address))
       const row = memory.integers(structure, address)
       return {...row, name: memory.text(row.name)}
     })
@@ -180,8 +213,7 @@ export class Model {
   /** Whether functions reject numbers that are not finite, and quaternions that are not unit. */
   get checks() { return this.#memory.integers('model', this.#address).checks === 1 }
   set checks(checked) {
-    const {offsets} = this.#memory.structures.model
-    this.#memory.view.setInt32(this.#address + offsets.checks, checked ? 1 : 0, true)
+    this.#memory.writeIntegers('model', this.#address, {checks: checked ? 1 : 0})
   }
 
   joint_index(name) { return this.#index('joint', this.joints, name) }
@@ -199,16 +231,22 @@ export class Model {
     return index
   }
 
+  /** Call a function of the C library for this robot. */
+  #run(name, ...values) {
+    const {c} = this.#memory
+    this.#memory.check(name, c[`dyn_ros_${name}`](this.#address, ...values))
+  }
+
   // --- configurations
 
   neutral() {
-    this.#memory.check(this.#memory.c.dyn_ros_neutral(this.#address, this.#scratch))
+    this.#run('neutral', this.#scratch)
     return this.#memory.numbers(this.#scratch, this.nq)
   }
 
   integrate(q, v) {
     const [start, velocity] = this.#store('integrate', {q: [q, this.nq], v: [v, this.nv]})
-    this.#memory.check(this.#memory.c.dyn_ros_integrate(this.#address, start, velocity, start))
+    this.#run('integrate', start, velocity, start)
     return this.#memory.numbers(start, this.nq)
   }
 
@@ -216,104 +254,103 @@ export class Model {
 
   set_gravity(gravity) {
     const [address] = this.#store('set_gravity', {gravity: [gravity, 3]})
-    this.#memory.check(this.#memory.c.dyn_ros_set_gravity(this.#address, address))
+    this.#run('set_gravity', address)
   }
 
   set_armature(armature) {
     const [address] = this.#store('set_armature', {armature: [armature, this.nv]})
-    this.#memory.check(this.#memory.c.dyn_ros_set_armature(this.#address, address))
+    this.#run('set_armature', address)
   }
 
   set_payload(slot, frame, mass, com = [0, 0, 0], inertia = new Float64Array(9)) {
     const addresses = this.#store('set_payload', {com: [com, 3], inertia: [inertia, 9]})
-    this.#memory.check(this.#memory.c.dyn_ros_set_payload(this.#address,
-      integer('set_payload', 'slot', slot), this.#frame(frame), Number(mass), ...addresses))
+    const place = [integer('set_payload', 'slot', slot), this.#frame(frame)]
+    this.#run('set_payload', ...place, Number(mass), ...addresses)
   }
 
   clear_payload(slot) {
-    this.#memory.check(this.#memory.c.dyn_ros_clear_payload(
-      this.#address, integer('clear_payload', 'slot', slot)))
+    this.#run('clear_payload', integer('clear_payload', 'slot', slot))
   }
 
   set_inertia(joint, parameters) {
     const [address] = this.#store('set_inertia', {parameters: [parameters, 10]})
-    this.#memory.check(this.#memory.c.dyn_ros_set_inertia(
-      this.#address, this.#joint(joint), address))
+    this.#run('set_inertia', this.#joint(joint), address)
   }
 
   get_inertia(joint) {
-    this.#memory.check(this.#memory.c.dyn_ros_get_inertia(
-      this.#address, this.#joint(joint), this.#scratch))
+    this.#run('get_inertia', this.#joint(joint), this.#scratch)
     return this.#memory.numbers(this.#scratch, 10)
   }
 
   lock_joint(joint, is_locked = true) {
-    this.#memory.check(this.#memory.c.dyn_ros_lock_joint(
-      this.#address, this.#joint(joint), is_locked ? 1 : 0))
+    this.#run('lock_joint', this.#joint(joint), is_locked ? 1 : 0)
   }
 
   total_mass() { return this.#memory.c.dyn_ros_total_mass(this.#address) }
 
   // --- contacts and constraints
 
-  contacts(list, settings = {}) {
-    const {structures, view, ...memory} = this.#structureMemory('contacts', list.length)
-    const setInteger = (offset, value) => view.setInt32(offset, value, true)
-    const setNumber = (offset, value) => view.setFloat64(offset, value, true)
-    list.forEach((contact, n) => {
-      const {offsets, size} = structures.contact
-      const start = memory.list + n * size
-      const {frame, dimension = 6, reference_frame = LOCAL, other = -1, kp = 0, kd = 0} = contact
-      const numbers = {dimension, reference_frame}
-      for (const [name, value] of Object.entries(numbers)) {
-        setInteger(start + offsets[name], integer('contacts', name, value))
-      }
-      setInteger(start + offsets.frame, this.#frame(frame))
-      setInteger(start + offsets.other, other === -1 ? -1 : this.#frame(other))
-      for (const name of ['placement', 'other_placement']) {
-        const placement = contact[name] ?? [1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1]
-        requireCount('contacts', name, placement, 16)
-        placement.forEach((x, k) => setNumber(start + offsets[name] + 8 * k, x))
-      }
-      setNumber(start + offsets.kp, kp)
-      setNumber(start + offsets.kd, kd)
-    })
-    const {offsets} = structures.contact_settings
-    const {damping = 0, max_iterations = 1, residual = 0, restitution = 0} = settings
-    for (const [name, value] of Object.entries({damping, residual, restitution})) {
-      setNumber(memory.settings + offsets[name], value)
-    }
-    setInteger(memory.settings + offsets.max_iterations,
-      integer('contacts', 'max_iterations', max_iterations))
-    this.#memory.check(this.#memory.c.dyn_ros_contacts_init(
-      this.#address, memory.result, memory.list, list.length, memory.settings))
+  contacts(list, settings) {
+    requireList('contacts', 'list', list)
+    const memory = this.#structureMemory('contacts', list.length)
+    const {size} = this.#memory.structures.contact
+    list.forEach((contact, n) => this.#writeContact(memory.list + n * size, contact))
+    this.#writeContactSettings(memory.settings, settings ?? {})
+    this.#run('contacts_init', memory.result, memory.list, list.length, memory.settings)
     return this.#structure('contacts', memory.result)
   }
 
+  #writeContact(address, contact) {
+    requireKeys('contacts', contact, MEMBERS.contact)
+    const {frame, dimension = 6, reference_frame = LOCAL, other = -1, kp = 0, kd = 0} = contact
+    this.#memory.writeIntegers('contact', address, {
+      frame: this.#frame(frame),
+      dimension: integer('contacts', 'dimension', dimension),
+      reference_frame: integer('contacts', 'reference_frame', reference_frame),
+      other: other === -1 ? -1 : this.#frame(other),
+    })
+    this.#memory.writeNumbers('contact', address, {kp: [kp], kd: [kd]})
+    for (const name of ['placement', 'other_placement']) {
+      const placement = contact[name] ?? IDENTITY
+      requireCount('contacts', name, placement, 16)
+      this.#memory.writeNumbers('contact', address, {[name]: placement})
+    }
+  }
+
+  #writeContactSettings(address, settings) {
+    requireKeys('contacts', settings, MEMBERS.contact_settings)
+    const {damping = 0, max_iterations = 1, residual = 0, restitution = 0} = settings
+    const numbers = {damping: [damping], residual: [residual], restitution: [restitution]}
+    this.#memory.writeNumbers('contact_settings', address, numbers)
+    this.#memory.writeIntegers('contact_settings', address, {
+      max_iterations: integer('contacts', 'max_iterations', max_iterations),
+    })
+  }
+
   constraints(tips, {axes = null, singularity = 0, tolerance = -1, priority = 0} = {}) {
-    const {view, ...memory} = this.#structureMemory('constraints', tips.length)
+    requireList('constraints', 'tips', tips)
+    if (axes !== null) requireList('constraints', 'axes', axes)
     if (axes !== null) requireCount('constraints', 'axes', axes, tips.length)
-    const frames = [...tips, ...(axes ?? [])].map((frame) => (frame === -1 ? -1 : this.#frame(frame)))
-    frames.forEach((frame, n) => view.setInt32(memory.list + 4 * n, frame, true))
-    this.#memory.check(this.#memory.c.dyn_ros_constraints_init(
-      this.#address, memory.result, memory.list, axes === null ? 0 : memory.list + 4 * tips.length,
-      tips.length, integer('constraints', 'singularity', singularity), tolerance,
-      integer('constraints', 'priority', priority)))
-    return this.#structure('constraints', memory.result)
+    const {list, result} = this.#structureMemory('constraints', tips.length)
+    const frames = [...tips, ...(axes ?? [])].map((frame) => frame === -1 ? -1 : this.#frame(frame))
+    frames.forEach((frame, n) => this.#memory.view.setInt32(list + 4 * n, frame, true))
+    const axesAddress = axes === null ? 0 : list + 4 * tips.length
+    const choices = [integer('constraints', 'singularity', singularity), Number(tolerance),
+                     integer('constraints', 'priority', priority)]
+    this.#run('constraints_init', result, list, axesAddress, tips.length, ...choices)
+    return this.#structure('constraints', result)
   }
 
   /** Return the memory in which a structure is written. */
   #structureMemory(kind, count) {
-    if (!(count <= MAX_CONSTRAINTS)) {
-      throw new DynRosError(ERRORS.TOO_MANY, this.#memory.errorText(ERRORS.TOO_MANY))
-    }
+    if (count > MAX_CONSTRAINTS) this.#memory.check(kind, ERRORS.TOO_MANY)
     const {structures} = this.#memory
     this.#calls[kind] ??= {
       list: this.#memory.allocate(MAX_CONSTRAINTS * structures.contact.size),
       settings: this.#memory.allocate(structures.contact_settings.size),
       result: this.#memory.allocate(structures[kind].size),
     }
-    return {...this.#calls[kind], structures, view: this.#memory.view}
+    return this.#calls[kind]
   }
 
   /** Return a copy of a structure, which calls write back. */
@@ -368,9 +405,10 @@ export class Model {
     }
     const size = c[`dyn_ros_${name}_workspace_size`](this.#address)
     const work = memory.allocate(size)
-    memory.check(c[`dyn_ros_${name}_workspace_init`](this.#address, work, size))
+    this.#run(`${name}_workspace_init`, work, size)
     const withMemory = (value) => {
-      if (!value.shape) return {...value, address: memory.allocate(structures[value.kind]?.size ?? 0)}
+      const size = structures[value.kind]?.size ?? 0
+      if (!value.shape) return {...value, address: memory.allocate(size)}
       const maxCount = this.#count(value.shape, MAX_CONSTRAINTS)
       const count = value.shape.includes('constraints') ? null : maxCount // null: differs by call
       return {...value, count, address: memory.allocate(8 * maxCount)}
@@ -391,7 +429,7 @@ export class Model {
       call.values[2 + n] = this.#argument(name, input, values[n], rows)
     })
     const code = call.run(...call.values)
-    if (code < 0) throw new DynRosError(code, `${name}: ${this.#memory.errorText(code)}`)
+    this.#memory.check(name, code)
     const results = {}
     for (const {name: result, shape, count, address} of call.results) {
       results[result] = shape.length
@@ -442,12 +480,27 @@ class Structure {
 
 function integer(name, argument, value) {
   const number = typeof value === 'boolean' ? Number(value) : value
-  if (Number.isInteger(number)) return number
-  throw new TypeError(`${name && `${name}: `}${argument} is ${value}; expected an integer`)
+  if ((number | 0) === number) return number
+  throw new TypeError(
+    `${name && `${name}: `}${argument} is ${describe(value)}; expected an integer of 32 bits`)
 }
 
 function requireCount(name, argument, values, count) {
-  if (values?.length === count) return
-  const size = values?.length === undefined ? `is ${values}` : `has ${values.length} numbers`
-  throw new DynRosError(ERRORS.WRONG_SIZE, `${name}: ${argument} ${size}; expected ${count} numbers`)
+  if (typeof values === 'object' && values?.length === count) return
+  const size = typeof values === 'object' && values?.length !== undefined
+    ? `has ${values.length} numbers` : `is ${describe(values)}`
+  const text = `${name}: ${argument} ${size}; expected ${count} numbers`
+  throw new DynRosError(ERRORS.WRONG_SIZE, text)
+}
+
+function requireList(name, argument, list) {
+  if (Array.isArray(list)) return
+  throw new TypeError(`${name}: ${argument} is ${describe(list)}; expected an array`)
+}
+
+function requireKeys(name, value, keys) {
+  const unknown = Object.keys(Object(value)).filter((key) => !keys.includes(key))
+  if (typeof value === 'object' && value !== null && !unknown.length) return
+  const fault = unknown.length ? `has no ${unknown.join(', ')}` : `is ${describe(value)}`
+  throw new TypeError(`${name}: an entry ${fault}; expected an object with ${keys.join(', ')}`)
 }
