@@ -101,6 +101,7 @@ def add_export(commands: Commands) -> None:
 
 _ROBOT_OPTIONS: dict[str, object] = {"name": None, "fixed": False, "inputs": [], "python": False}
 _LIBRARY_OPTIONS = {"functions": None, "target": None}
+_MAX_OMITTED = 10  # meshes and images of a page that are named
 
 
 def _run_export(options: argparse.Namespace) -> None:
@@ -174,8 +175,13 @@ def _write_page(options: argparse.Namespace) -> None:
     with _show_progress(options.out) as progress:
         from ..export.web.page import export_page
 
-        export_page(options.out, options.page or None, progress)
+        report = export_page(options.out, options.page or None, progress)
     print(f"wrote {options.out}: open {options.out / 'index.html'} in a browser")
+    print(f"meshes inside: {report.mesh_count}")
+    for line in report.omitted[:_MAX_OMITTED]:
+        arguments.print_warning(options, line)
+    if len(report.omitted) > _MAX_OMITTED:
+        print(f"and {len(report.omitted) - _MAX_OMITTED} more", file=sys.stderr)
 
 
 def _write_web_module(options: argparse.Namespace) -> None:

@@ -1,0 +1,229 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What the export of the static page writes about robots, and what the command says."""
+
+import base64
+import gzip
+import json
+import struct
+from pathlib import Path
+
+import pytest
+
+from dyn_ros.command import main as cli
+from dyn_ros.export.web import page
+
+SECRET = b"-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjE\n"
+STL = bytes(80) + struct.pack("<I12fH", 1, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0)
+TEXT_STL = b"""solid s\nfacet normal 0 0 1\nouter loop
+ vertex 0 0 0\r\n vertex 1e0 0 0\n vertex 0 -.5 0\nendloop\nendfacet\nendsolid s\n"""
+OBJ = b"mtllib a.mtl\nusemtl red\nv 0 0 0\nv 0.2 0 0\nv 0 .2 0\nf 1//1 2//1 3//1\n"
+MTL = b"newmtl red\nKd 1 0 0\nmap_Kd -s 1 1 1 ../textures/a.png\n"
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
+JPEG = b"\xff\xd8\xff\xe0" + bytes(20)
+BMP = b"BM" + struct.pack("<IIII", 58, 0, 54, 40) + bytes(40)
+COLLADA = """<?xml version="1.0"?><COLLADA xmlns="http://www.collada.org/2005/11/COLLADASchema">
+<library_images><image><init_from>{}</init_from></image></library_images>
+<library_effects><surface><init_from>an_image</init_from></surface></library_effects>
+<library_geometries><geometry id="g"/></library_geometries></COLLADA>"""
+
+
+def describe(*uris):
+    meshes = "".join(
+        f'<visual><geometry><mesh filename="{uri}"/></geometry></visual>' for uri in uris
+    )
+    return f'<robot name="r"><link name="base">{meshes}</link></robot>'
+
+
+def write(folder, files):
+    """Write files by their paths, as text or bytes."""
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def content_of(script):
+    """Return what a script registers."""
+    start, end = script.text.index(", {") + 2, script.text.rindex(")")
+    return json.loads(script.text[start:end])
+
+
+def files_of(script):
+    files = content_of(script)["files"]
+    return {key: gzip.decompress(base64.b64decode(text)) for key, text in files.items()}
+
+
+def export(folder, files, *uris):
+    """Write files and a description of meshes in ``robot``; return the robot's script."""
+    write(folder, {**files, "robot/r.urdf": describe(*uris)})
+    return page.robot_script("r", folder / "robot" / "r.urdf")
+
+
+@pytest.mark.parametrize(
+    "uri",
+    ["../secret/id_rsa", "file:///etc/passwd", "/etc/hostname", "package://secret/id_rsa"]
+    + [f"../secret/key.{suffix}" for suffix in ("txt", "stl", "STL", "obj", "dae", "ply")],
+)
+def test_files_that_are_no_meshes_are_not_published(tmp_path, uri):
+    suffixes = ("txt", "stl", "STL", "obj", "dae", "ply")
+    secrets = {f"secret/key.{suffix}": SECRET for suffix in suffixes} | {"secret/id_rsa": SECRET}
+    script = export(tmp_path, secrets, uri)
+    assert content_of(script)["files"] == {} and script.mesh_count == 0
+    assert len(script.omitted) == 1 and uri in script.omitted[0]
+
+
+@pytest.mark.parametrize(
+    "name, content",
+    [
+        ("a.stl", b""),
+        ("a.stl", bytes(84)),
+        ("a.stl", STL[:-1]),
+        ("a.stl", STL[:96] + b"\0\0\xc0\x7f" + STL[100:]),  # not a number
+        ("a.stl", b"solid secret\n" + SECRET),
+        ("a.obj", b"v 1 2 3\n" + SECRET),
+        ("a.obj", b"\0" + OBJ),
+        ("a.dae", b"<COLLADA><asset/></COLLADA>"),
+        ("a.dae", b"<passwords><geometry/></passwords>"),
+        ("a.dae", b"<COLLADA>"),
+        ("a.dae", b"<?xml version='1.0' encoding='ucs-9'?><COLLADA><geometry/></COLLADA>"),
+    ],
+)
+def test_meshes_must_look_like_meshes(tmp_path, name, content):
+    script = export(tmp_path, {f"robot/{name}": content}, name)
+    assert content_of(script)["files"] == {}
+    assert script.omitted[0].startswith(f"mesh '{name}' is left out: ")
+
+
+def test_large_meshes_are_left_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(page, "MAX_TEXT_SIZE", 1000)
+    script = export(tmp_path, {"robot/a.obj": OBJ * 20, "robot/a.stl": STL}, "a.obj", "a.stl")
+    assert list(files_of(script)) == ["a.stl"]
+    assert "use a coarser mesh" in script.omitted[0]
+
+
+def test_meshes_of_other_packages_are_found(tmp_path):
+    files = {"arm/m/a b.stl": STL, "hand/m/b.STL": TEXT_STL, "c.stl": STL, "robot/d.stl": STL}
+    uris = ["package://arm/m/a%20b.stl", "package://hand/m/b.STL", "../c.stl", "d.stl"]
+    script = export(tmp_path, files, *uris, "d.stl", (tmp_path / "c.stl").as_uri())
+    assert script.mesh_count == 5 and script.omitted == []
+    assert files_of(script) == {
+        "arm/m/a b.stl": STL,
+        "hand/m/b.STL": TEXT_STL,
+        "../c.stl": STL,
+        "d.stl": STL,
+        str(tmp_path / "c.stl"): STL,
+    }
+
+
+def test_commented_meshes_are_not_published(tmp_path):
+    write(tmp_path, {"a.stl": STL, "r.urdf": f"{describe()}<!--{describe('a.stl')}-->"})
+    assert files_of(page.robot_script("r", tmp_path / "r.urdf")) == {}
+
+
+def test_images_and_materials_of_meshes(tmp_path):
+    files = {
+        "arm/package.xml": "<package/>",
+        "arm/meshes/visual/a.obj": OBJ,
+        "arm/meshes/visual/a.mtl": MTL,
+        "arm/meshes/textures/a.png": PNG,
+        "arm/meshes/visual/b.dae": COLLADA.format("../../images/b%20&amp;.jpg"),
+        "arm/images/b &.jpg": JPEG,
+        "robot/c.dae": COLLADA.format("file://c.bmp"),
+        "robot/c.bmp": BMP,
+    }
+    uris = [f"package://arm/meshes/visual/{name}" for name in ("a.obj", "b.dae")]
+    script = export(tmp_path, files, *uris, "c.dae")
+    assert script.mesh_count == 3 and script.omitted == []
+    assert set(files_of(script)) == {
+        "arm/meshes/visual/a.obj",
+        "arm/meshes/visual/a.mtl",
+        "arm/meshes/textures/a.png",
+        "arm/meshes/visual/b.dae",
+        "arm/images/b &.jpg",
+        "c.dae",
+        "c.bmp",
+    }
+
+
+@pytest.mark.parametrize(
+    "reference, reason",
+    [
+        ("../secret/id_rsa", "only reads"),
+        ("key.png", "not an image"),
+        ("key.bmp", "not an image"),
+        ("/etc/passwd", "only reads"),
+        ("../secret/photo.png", "outside"),
+        ("link.png", "outside"),
+        ("none.png", "not found"),
+        ("a.mtl", "only reads"),
+    ],
+)
+def test_references_to_other_files_are_not_published(tmp_path, reference, reason):
+    files = {
+        "secret/id_rsa": SECRET,
+        "secret/photo.png": PNG,
+        "robot/key.png": SECRET,
+        "robot/key.bmp": b"BM" + SECRET,
+        "robot/a.mtl": MTL,
+        "robot/a.dae": COLLADA.format(reference),
+    }
+    (tmp_path / "robot").mkdir()
+    (tmp_path / "robot" / "link.png").symlink_to("../secret/photo.png")
+    script = export(tmp_path, files, "a.dae")
+    assert list(files_of(script)) == ["a.dae"] and script.mesh_count == 1
+    assert len(script.omitted) == 1 and reason in script.omitted[0]
+
+
+@pytest.mark.parametrize("library", ["key.stl", "key.mtl", "../secret/id_rsa"])
+def test_material_libraries_without_materials_are_not_published(tmp_path, library):
+    files = {"secret/id_rsa": SECRET, "robot/key.stl": SECRET, "robot/key.mtl": SECRET}
+    files["robot/a.obj"] = OBJ.replace(b"a.mtl", library.encode())
+    script = export(tmp_path, files, "a.obj")
+    assert list(files_of(script)) == ["a.obj"]
+    assert library in script.omitted[0]
+
+
+def test_meshes_that_refer_to_each_other(tmp_path):
+    files = {"robot/a.obj": OBJ.replace(b"a.mtl", b"b.obj")}
+    files["robot/b.obj"] = OBJ.replace(b"a.mtl", b"../robot/a.obj")
+    files["robot/c.obj"] = OBJ.replace(b"a.mtl", b"c.obj")
+    files["robot/d.obj"] = OBJ.replace(b"a.mtl", b"loop/loop/a.mtl")
+    files["robot/a.mtl"] = b"newmtl red\nmtllib loop/a.mtl\nmap_Kd a.mtl\nmap_Kd loop/a.png"
+    files["robot/a.png"] = PNG
+    (tmp_path / "robot").mkdir()
+    (tmp_path / "robot" / "loop").symlink_to(".")
+    script = export(tmp_path, files, "a.obj", "b.obj", "c.obj", "d.obj")
+    assert script.mesh_count == 4
+    assert set(files_of(script)) == {
+        *("a.obj", "b.obj", "c.obj", "d.obj"),
+        *("loop/loop/a.mtl", "loop/loop/loop/a.png"),
+    }
+
+
+# --- the command
+
+
+@pytest.fixture
+def no_build(monkeypatch):
+    """The page's files are written without what Node.js and compilers make of them."""
+    monkeypatch.setattr(page, "_require_tools", lambda: None)
+    monkeypatch.setattr(page, "_install_packages", lambda: Path(__file__).parent)
+    monkeypatch.setattr(page, "_export_modules", lambda *_: {"engine": b"", "contacts": b""})
+    monkeypatch.setattr(page, "_bundle", lambda *_: None)
+    monkeypatch.setattr(page, "_write_sources", lambda *_: None)
+    monkeypatch.setattr(page.shutil, "copy", lambda *_: None)
+
+
+def run(*words):
+    return cli.main([str(word) for word in words])
+
+
+def test_the_command_names_meshes_that_are_left_out(tmp_path, no_build, capsys):
+    write(tmp_path, {"a.stl": STL, "r.urdf": describe("a.stl", *(f"{k}.stl" for k in range(12)))})
+    assert run("export", "--page", tmp_path / "r.urdf", "--out", tmp_path / "page") == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines()[1:] == ["meshes inside: 1"]
+    lines = err.splitlines()
+    assert lines[0].startswith("warning: mesh '0.stl' not found; write package://PACKAGE/0.stl")
+    assert len(lines) == 11 and lines[-1] == "and 2 more"
