@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..engine.model import Model
 from . import arguments
-from .arguments import Commands, UsageError, read_robot, report_errors
+from .arguments import Commands, UsageError, read_robot, report_errors, robot_text
 
 
 def add_export(commands: Commands) -> None:
@@ -60,8 +60,8 @@ def add_export(commands: Commands) -> None:
         nargs="*",
         type=Path,
         metavar="FILE",
-        help="write a web page that shows the dynamics of robots (default: four simple robots), "
-        "with their meshes",
+        help="write a web page that shows the dynamics of robots (URDF or xacro files; default: "
+        "four simple robots), with their meshes",
     )
     command.add_argument(
         "--name",
@@ -172,10 +172,14 @@ def _write_page(options: argparse.Namespace) -> None:
     _reject_options(options, _LIBRARY_OPTIONS, "--out FOLDER without --page")
     if options.out is None:
         raise UsageError("specify --out FOLDER for the page")
+    texts = {path: robot_text(argparse.Namespace(robot=path)) for path in options.page}
     with _show_progress(options.out) as progress:
         from ..export.web.page import export_page
 
-        report = export_page(options.out, options.page or None, progress)
+        if texts:
+            report = export_page(options.out, options.page, progress, texts.__getitem__)
+        else:
+            report = export_page(options.out, progress=progress)
     print(f"wrote {options.out}: open {options.out / 'index.html'} in a browser")
     print(f"meshes inside: {report.mesh_count}")
     for line in report.omitted[:_MAX_OMITTED]:

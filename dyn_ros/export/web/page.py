@@ -33,7 +33,7 @@ from ...check.meshes import find_mesh
 from ...engine.kernel.names import shorten
 from ...engine.machine_code.cache import cache_folder
 from ...engine.model.urdf import UrdfError, read_urdf
-from ...engine.model.urdf.text import local_name, parse_elements
+from ...engine.model.urdf.text import local_name, parse_elements, read_description_file
 from ...files.reading import read_regular_file
 from ...files.writing import install_files
 from ..c_library import run_command, write_texts
@@ -101,6 +101,7 @@ def export_page(
     folder: str | os.PathLike[str],
     robots: Sequence[str | os.PathLike[str]] | None = None,
     progress: Callable[[int, int, str], object] | None = None,
+    read: Callable[[Path], str] = read_description_file,
 ) -> PageReport:
     """Write a static page that shows the dynamics of robots, without a server.
 
@@ -115,6 +116,8 @@ def export_page(
         Robot descriptions (URDF). The page opens the first one. Default: four simple robots.
     progress : callable, optional
         Called as ``progress(done, total, name)`` before a function is compiled.
+    read : callable, optional
+        Returns the description in a path as URDF text; it may expand xacro.
 
     Returns
     -------
@@ -132,7 +135,9 @@ def export_page(
     _require_tools()
     paths = [Path(path) for path in (SHIPPED_ROBOTS if robots is None else robots)]
     names = _robot_names(paths)
-    scripts = {name: robot_script(name, path) for name, path in zip(names, paths, strict=True)}
+    scripts = {
+        name: robot_script(name, path, read) for name, path in zip(names, paths, strict=True)
+    }
     with tempfile.TemporaryDirectory(prefix="dyn_ros-page-") as temporary:
         build, result = Path(temporary) / "build", Path(temporary) / "result"
         packages = _install_packages()
@@ -234,7 +239,8 @@ def _robot_names(paths: Sequence[Path]) -> list[str]:
         raise ValueError("robots: expected at least one path of a robot description")
     names: list[str] = []
     for path in paths:
-        stem = re.sub(r"[^\w.-]+", "_", path.stem) or "robot"
+        stem = re.sub(r"(\.urdf)?\.\w+$", "", path.name)  # .urdf.xacro, too
+        stem = re.sub(r"[^\w.-]+", "_", stem) or "robot"
         numbered = (f"{stem}_{n}" if n else stem for n in range(len(paths)))
         names.append(next(name for name in numbered if name not in names))
     return names
@@ -248,18 +254,19 @@ class RobotScript(NamedTuple):
     omitted: list[str]
 
 
-def robot_script(name: str, path: Path) -> RobotScript:
+def robot_script(
+    name: str, path: Path, read: Callable[[Path], str] = read_description_file
+) -> RobotScript:
     """Return the script with a robot: its description, and its meshes and their images.
 
     The page is published. Therefore, it only contains files that are meshes and images by their
     content. Raise an OSError or an UrdfError if the description cannot be read.
     """
     try:
-        require_regular(path, MAX_TEXT_SIZE)
-        text = path.read_text(encoding="utf-8")
+        text = read(path)
         root = parse_elements(text)
         read_urdf(text)
-    except UrdfError as error:
+    except ValueError as error:
         raise UrdfError(f"{path}: {error}") from None
     uris = {element.get("filename", "") for element in root.iter() if local_name(element) == "mesh"}
     files: dict[str, bytes] = {}

@@ -22,6 +22,7 @@ MTL = b"newmtl red\nKd 1 0 0\nmap_Kd -s 1 1 1 ../textures/a.png\n"
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
 JPEG = b"\xff\xd8\xff\xe0" + bytes(20)
 BMP = b"BM" + struct.pack("<IIII", 58, 0, 54, 40) + bytes(40)
+XACRO = 'name="r" xmlns:xacro="http://www.ros.org/wiki/xacro"'
 COLLADA = """<?xml version="1.0"?><COLLADA xmlns="http://www.collada.org/2005/11/COLLADASchema">
 <library_images><image><init_from>{}</init_from></image></library_images>
 <library_effects><surface><init_from>an_image</init_from></surface></library_effects>
@@ -201,6 +202,25 @@ def test_meshes_that_refer_to_each_other(tmp_path):
     }
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "latin1"])
+def test_encodings_of_descriptions(tmp_path, encoding):
+    text = describe().replace('"r"', '"br\xe4zo"')
+    if encoding == "latin1":
+        text = f'<?xml version="1.0" encoding="latin1"?>{text}'
+    (tmp_path / "r.urdf").write_bytes(text.encode(encoding))
+    script = page.robot_script("r", tmp_path / "r.urdf")
+    assert content_of(script)["urdf"].lstrip("\ufeff") == text
+
+
+@pytest.mark.parametrize(
+    "content", [b"<robot name='\xe9'/>", b"<robot", bytes(10), b"a" * 5_000_001]
+)
+def test_errors_of_descriptions_name_the_file(tmp_path, content):
+    (tmp_path / "r.urdf").write_bytes(content)
+    with pytest.raises(page.UrdfError, match=r"/r\.urdf: "):
+        page.robot_script("r", tmp_path / "r.urdf")
+
+
 # --- the command
 
 
@@ -227,3 +247,34 @@ def test_the_command_names_meshes_that_are_left_out(tmp_path, no_build, capsys):
     lines = err.splitlines()
     assert lines[0].startswith("warning: mesh '0.stl' not found; write package://PACKAGE/0.stl")
     assert len(lines) == 11 and lines[-1] == "and 2 more"
+
+
+def test_the_command_expands_xacro(tmp_path, no_build, capsys):
+    pytest.importorskip("xacro")
+    text = describe("${name}.stl").replace('name="r"', XACRO)
+    text = text.replace("<link", '<xacro:property name="name" value="a"/><link', 1)
+    write(tmp_path, {"a.stl": STL, "r.urdf.xacro": text, "s.urdf": describe()})
+    robots = tmp_path / "r.urdf.xacro", tmp_path / "s.urdf"
+    assert run("export", "--page", *robots, "--out", tmp_path / "page") == 0
+    assert capsys.readouterr().err == ""
+    scripts = sorted((tmp_path / "page" / "robots").iterdir())
+    assert [script.name for script in scripts] == ["r.js", "s.js"]
+    content = scripts[0].read_text()
+    assert "a.stl" in content and "${name}" not in content and "xacro:property" not in content
+
+
+@pytest.mark.parametrize(
+    "name, content, fault",
+    [
+        ("r.urdf", b"<robot name='\xe9'/>", "cannot be decoded"),
+        ("r.urdf", b"<robot", "not well-formed"),
+        ("r.urdf.xacro", f"<robot {XACRO}>${{x}}</robot>", "xacro: name 'x' is not defined"),
+        ("r.urdf.xacro", f"<robot {XACRO}/>", "link"),
+    ],
+)
+def test_errors_of_the_command_name_the_file(tmp_path, no_build, capsys, name, content, fault):
+    write(tmp_path, {name: content})
+    assert run("export", "--page", tmp_path / name, "--out", tmp_path / "page") == 2
+    err = capsys.readouterr().err
+    assert f"{tmp_path / name}: " in err and fault in err
+    assert not (tmp_path / "page").exists()
