@@ -234,15 +234,20 @@ def _bundle(packages: Path, entry: Path, output: Path) -> None:
 
 
 def _robot_names(paths: Sequence[Path]) -> list[str]:
-    """Return a different name for each path; raise a ValueError if there is none."""
+    """Return a different name for each path; raise a ValueError if there is none.
+
+    Names differ even where file systems ignore the case of letters.
+    """
     if not paths:
         raise ValueError("robots: expected at least one path of a robot description")
     names: list[str] = []
+    used: set[str] = set()
     for path in paths:
         stem = re.sub(r"(\.urdf)?\.\w+$", "", path.name)  # .urdf.xacro, too
-        stem = re.sub(r"[^\w.-]+", "_", stem) or "robot"
+        stem = re.sub(r"[^\w.-]+", "_", stem).strip(".-") or "robot"
         numbered = (f"{stem}_{n}" if n else stem for n in range(len(paths)))
-        names.append(next(name for name in numbered if name not in names))
+        names.append(next(name for name in numbered if name.casefold() not in used))
+        used.add(names[-1].casefold())
     return names
 
 

@@ -221,6 +221,12 @@ def test_errors_of_descriptions_name_the_file(tmp_path, content):
         page.robot_script("r", tmp_path / "r.urdf")
 
 
+def test_names_of_robots_differ_where_case_is_ignored():
+    files = ["Arm7.urdf", "b/arm7.urdf", "ARM7.URDF", "arm7_1.xml", "..urdf", "-", "a b.urdf.xacro"]
+    names = page._robot_names([Path(file) for file in files])
+    assert names == ["Arm7", "arm7_1", "ARM7_2", "arm7_1_1", "robot", "robot_1", "a_b"]
+
+
 # --- the command
 
 
