@@ -46,7 +46,8 @@ SHIPPED_ROBOTS = (
     *(Path(__file__).parents[2] / "robots" / f"{name}.urdf" for name in ("arm7", "quadruped")),
     *sorted((PAGE / "robots").glob("*.urdf")),
 )
-_ROOT_JOINTS = {"mobile_arm": "planar"}  # where the page would choose another one
+_CHECKOUT = Path(__file__).parents[3]
+_ROOT_JOINTS = {"mobile_arm": "planar"}  # of shipped robots for which the page chooses another one
 # The functions that the page uses. All but the first module are loaded when they are needed.
 MODULES: Mapping[str, Sequence[str]] = {
     "engine": (
@@ -265,7 +266,8 @@ def robot_script(
     """Return the script with a robot: its description, and its meshes and their images.
 
     The page is published. Therefore, it only contains files that are meshes and images by their
-    content. Raise an OSError or an UrdfError if the description cannot be read.
+    content. Robots that ship have their path in the checkout. Raise an OSError or an UrdfError if
+    the description cannot be read.
     """
     try:
         text = read(path)
@@ -295,7 +297,10 @@ def robot_script(
             for line in _add_references(files, key, mesh, _package_folder(mesh, path))
         ]
     packed = {key: _pack(content) for key, content in files.items()}
-    content = {"urdf": text, "files": packed, "root": _ROOT_JOINTS.get(name, "")}
+    content: dict[str, object] = {"urdf": text, "files": packed, "root": ""}
+    if path.absolute() in SHIPPED_ROBOTS:
+        content["path"] = path.absolute().relative_to(_CHECKOUT).as_posix()
+        content["root"] = _ROOT_JOINTS.get(path.stem, "")
     return RobotScript(_script_text(f"robots/{name}", content), mesh_count, omitted)
 
 

@@ -227,6 +227,19 @@ def test_names_of_robots_differ_where_case_is_ignored():
     assert names == ["Arm7", "arm7_1", "ARM7_2", "arm7_1_1", "robot", "robot_1", "a_b"]
 
 
+def test_shipped_robots_have_their_path_in_the_checkout(tmp_path):
+    contents = [content_of(page.robot_script("r", path)) for path in page.SHIPPED_ROBOTS]
+    assert {content["path"]: content["root"] for content in contents} == {
+        "dyn_ros/robots/arm7.urdf": "",
+        "dyn_ros/robots/quadruped.urdf": "",
+        "dyn_ros/export/web/page/robots/humanoid.urdf": "",
+        "dyn_ros/export/web/page/robots/mobile_arm.urdf": "planar",
+    }
+    write(tmp_path, {"mobile_arm.urdf": describe()})
+    content = content_of(page.robot_script("mobile_arm", tmp_path / "mobile_arm.urdf"))
+    assert "path" not in content and content["root"] == ""
+
+
 # --- the command
 
 
