@@ -101,6 +101,7 @@ def add_export(commands: Commands) -> None:
 
 _ROBOT_OPTIONS: dict[str, object] = {"name": None, "fixed": False, "inputs": [], "python": False}
 _LIBRARY_OPTIONS = {"functions": None, "target": None}
+_MODEL_OPTIONS = {"root_joint": "fixed", "mimic": "project", "gravity": None, "strict": False}
 _MAX_OMITTED = 10  # meshes and images of a page that are named
 
 
@@ -150,7 +151,7 @@ def _reject_options(
     """Raise a UsageError for an option that would have no effect."""
     for name, default in defaults.items():
         if getattr(options, name) != default:
-            raise UsageError(f"--{name} needs {required}")
+            raise UsageError(f"--{name.replace('_', '-')} needs {required}")
 
 
 def _read_model(options: argparse.Namespace) -> Model:
@@ -170,6 +171,7 @@ def _write_page(options: argparse.Namespace) -> None:
     if options.file is not None or options.robot is not None:
         raise UsageError("--page, --model and --robot exclude each other")
     _reject_options(options, _LIBRARY_OPTIONS, "--out FOLDER without --page")
+    _reject_options(options, _MODEL_OPTIONS, "--model or --robot")
     if options.out is None:
         raise UsageError("specify --out FOLDER for the page")
     texts = {path: robot_text(argparse.Namespace(robot=path)) for path in options.page}

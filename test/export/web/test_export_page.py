@@ -297,3 +297,25 @@ def test_errors_of_the_command_name_the_file(tmp_path, no_build, capsys, name, c
     err = capsys.readouterr().err
     assert f"{tmp_path / name}: " in err and fault in err
     assert not (tmp_path / "page").exists()
+
+
+@pytest.mark.parametrize(
+    "words, fault",
+    [
+        (["--out", "page", "--strict"], "--strict needs --model or --robot"),
+        (["--out", "page", "--gravity", "0", "0", "1"], "--gravity needs --model or --robot"),
+        (["--out", "page", "--root-joint", "floating"], "--root-joint needs --model or --robot"),
+        (["--out", "page", "--mimic", "ignore"], "--mimic needs --model or --robot"),
+        (["--out", "page", "--target", "wasm32"], "--target needs --out FOLDER without --page"),
+        (["--out", "page", "--functions", "rnea"], "--functions needs --out FOLDER without --page"),
+        (["--out", "page", "--model", "r.urdf"], "--page, --model and --robot exclude each other"),
+        (["--out", "page", "--fixed"], "--fixed needs --robot"),
+        ([], "specify --out FOLDER for the page"),
+    ],
+)
+def test_options_without_effect_on_a_page(tmp_path, monkeypatch, no_build, capsys, words, fault):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, {"r.urdf": describe()})
+    assert run("export", "--page", "r.urdf", *words) == 2
+    assert f"dyn_ros export: {fault}" in capsys.readouterr().err
+    assert not Path("page").exists()
