@@ -301,7 +301,13 @@ def robot_script(
     if path.absolute() in SHIPPED_ROBOTS:
         content["path"] = path.absolute().relative_to(_CHECKOUT).as_posix()
         content["root"] = _ROOT_JOINTS.get(path.stem, "")
-    return RobotScript(_script_text(f"robots/{name}", content), mesh_count, omitted)
+    script = _script_text(f"robots/{name}", content)
+    return RobotScript(script, mesh_count, [_printable(line) for line in omitted])
+
+
+def _printable(text: str) -> str:
+    """Return a text without line breaks and control characters, which a terminal would obey."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def _reason(error: Exception) -> str:

@@ -185,6 +185,13 @@ def test_material_libraries_without_materials_are_not_published(tmp_path, librar
     assert library in script.omitted[0]
 
 
+def test_names_with_control_characters_are_printed_in_one_line(tmp_path):
+    files = {"robot/a.obj": OBJ.replace(b"a.mtl", b"\x1b[2Ja%0a.mtl")}
+    script = export(tmp_path, files, "a.obj", "b&#10;c.stl")
+    assert script.omitted[0] == "mesh 'a.obj': '?[2Ja?.mtl' not found"
+    assert script.omitted[1].startswith("mesh 'b?c.stl' not found")
+
+
 def test_meshes_that_refer_to_each_other(tmp_path):
     files = {"robot/a.obj": OBJ.replace(b"a.mtl", b"b.obj")}
     files["robot/b.obj"] = OBJ.replace(b"a.mtl", b"../robot/a.obj")
