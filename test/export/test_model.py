@@ -233,6 +233,15 @@ def test_files_that_cannot_be_used(library):
         assert other.c.dyn_ros_rnea_workspace_size(other.reference) == 0
 
 
+def test_a_robot_without_joints(library):
+    urdf = """<robot name="r"><link name="a"/><link name="b"/>
+    <joint name="j" type="fixed"><parent link="a"/><child link="b"/></joint></robot>"""
+    other = Robot(library, model_bytes(dyn_ros.Model.from_urdf(urdf)))
+    assert (other.error, other.model.nq, other.model.nframes) == (0, 0, 3)
+    error, placements = other.call("frame_placements", (np.zeros(1),), (3, 4, 4))
+    assert error == 0 and np.array_equal(placements, [np.eye(4)] * 3)
+
+
 @pytest.mark.parametrize("name", ["panda", "solo12", "every_joint"])
 def test_wrong_integers_with_the_right_checksum_crash_nothing(library, name):
     """Integers of a file that kernels or calls read; a model that is accepted can be used."""

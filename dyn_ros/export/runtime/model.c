@@ -98,9 +98,11 @@ static int has_rows(const dyn_ros_model *model)
   for (int64_t n = 0; n < nf; n++)
     if (!is_between(frames[FRAME * n], -1, nj) || !is_between(frames[FRAME * n + 1], 0, nf)) return 0;
   const double *slots = content(model, SECTION_PAYLOADS);
-  for (int n = 0; n < MAX_PAYLOADS; n++)
-    if (!(slots[PAYLOAD * n] >= -1 && slots[PAYLOAD * n] < nj && slots[PAYLOAD * n + 1] >= 0
-          && slots[PAYLOAD * n + 1] < (nf > 0 ? nf : 1))) return 0;
+  for (int n = 0; n < MAX_PAYLOADS; n++) {
+    double joint = slots[PAYLOAD * n], frame = slots[PAYLOAD * n + 1];
+    int is_empty = joint == 0.0 && frame == 0.0;        /* even if the robot has no joint */
+    if (!is_empty && !(joint >= -1 && joint < nj && frame >= 0 && frame < nf)) return 0;
+  }
   section names = sections(model->bytes)[SECTION_NAMES], text = sections(model->bytes)[SECTION_TEXT];
   const char *characters = content(model, SECTION_TEXT);
   return text.count > 0 && characters[text.count - 1] == 0
