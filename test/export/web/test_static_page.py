@@ -45,6 +45,9 @@ COLLADA = """<?xml version="1.0"?><COLLADA xmlns="http://www.collada.org/2005/11
 </triangles></mesh></geometry></library_geometries><library_visual_scenes><visual_scene id="s">
 <node id="n"><instance_geometry url="#g"/></node></visual_scene></library_visual_scenes>
 <scene><instance_visual_scene url="#s"/></scene></COLLADA>"""
+POLYGON = COLLADA.replace("triangles", "polylist").replace(
+    "<p>", f"<vcount>{10**9}</vcount><p>"
+)
 OBJ = "mtllib box.mtl\nusemtl red\nv 0 0 0\nv 0.2 0 0\nv 0 0.2 0\nf 1 2 3\n"
 MTL = "newmtl red\nKd 1 0 0\n"
 
@@ -231,6 +234,10 @@ def test_hostile_names_are_only_text(page, tmp_path):
         ("many.obj", b"f 1 1 1\n" * 1_100_000, "may contain 4,400,000 numbers"),
         ("damaged.dae", b"<COLLADA><library_geometries>", "it is damaged"),
         ("other.dae", b"<html/>", "it is not COLLADA"),
+        ("offset.dae", COLLADA.replace('offset="0"', 'offset="-1"').encode(), 'offset is "-1"'),
+        ("stride.dae", COLLADA.replace('stride="3"', f'stride="{10**9}"').encode(), "stride is"),
+        ("count.dae", COLLADA.replace('count="1"', f'count="{10**9}"').encode(), "count is"),
+        ("vcount.dae", POLYGON.encode(), "vcount is"),
         ("picture.glb", b"glTF", "is not supported; use STL, OBJ or COLLADA"),
     ],
 )

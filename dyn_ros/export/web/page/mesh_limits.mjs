@@ -9,6 +9,7 @@ const MAX_TOTAL_COUNT = 6_000_000 // triangles of all meshes of a robot
 const MAX_SIZES = {stl: 60e6, obj: 20e6, dae: 20e6} // bytes
 const MAX_NUMBER_COUNT = 4_000_000 // in OBJ and COLLADA files
 const MAX_EXPANDED_SIZE = 150e6 // bytes; COLLADA with a copy for each reference to a surface
+const MAX_STRIDE = 64 // numbers of a corner in COLLADA files
 const INSTANCE_SIZE = 30e3 // bytes that each reference counts
 
 /** Error of a mesh that cannot be drawn; the message says why, and what helps. */
@@ -58,8 +59,9 @@ export function requireFewNumbers(bytes) {
   }
 }
 
-/** Throw a MeshError if the references of a COLLADA document expand to too much. */
+/** Throw a MeshError if a COLLADA document's numbers or references lead to endless work. */
 export function requireSmallCollada(root) {
+  requireColladaCounts(root)
   const sizes = new Map()
   const targets = new Map(Array.from(root.querySelectorAll('[id]'), x => [x.getAttribute('id'), x]))
   const sizeOf = (element, depth) => {
@@ -85,5 +87,28 @@ export function requireSmallCollada(root) {
       'its surfaces and instances would take more than ' +
         `${megabytes(MAX_EXPANDED_SIZE)}; use a coarser mesh with fewer instances`
     )
+  }
+}
+
+/** Throw a MeshError if counts do not fit the numbers of a COLLADA document. */
+function requireColladaCounts(root) {
+  const size = root.textContent.length // at least the count of its numbers
+  const require = (text, least, most, what) => {
+    if (/^\s*\d+\s*$/.test(text) && Number(text) >= least && Number(text) <= most) return
+    throw new MeshError(`its ${what} is "${text.slice(0, 20)}"; export it again`)
+  }
+  for (const node of root.querySelectorAll('[stride], [offset], [set], [count]')) {
+    for (const [name, least, most] of [
+      ['stride', 1, MAX_STRIDE],
+      ['offset', 0, node.localName === 'input' ? MAX_STRIDE : size],
+      ['set', 0, MAX_STRIDE],
+      ['count', 0, size]
+    ]) {
+      if (node.hasAttribute(name)) require(node.getAttribute(name), least, most, name)
+    }
+  }
+  for (const {textContent} of root.querySelectorAll('vcount')) {
+    const total = textContent.trim().split(/\s+/).reduce((sum, text) => sum + Number(text), 0)
+    if (!(total <= size)) require(String(total), 0, size, 'vcount')
   }
 }
