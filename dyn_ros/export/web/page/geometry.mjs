@@ -16,6 +16,12 @@ export const scaled = (k, a) => [k * a[0], k * a[1], k * a[2]]
 export const norm = a => Math.hypot(a[0], a[1], a[2])
 export const clamp = (x, lower, upper) => Math.min(Math.max(x, lower), upper)
 
+/** Return the least of numbers, also of more than a call may have as arguments. */
+export const minOf = numbers => numbers.reduce((a, b) => Math.min(a, b), Infinity)
+
+/** Return the largest of numbers, also of more than a call may have as arguments. */
+export const maxOf = numbers => numbers.reduce((a, b) => Math.max(a, b), -Infinity)
+
 export function cross(a, b) {
   return [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
 }
@@ -147,13 +153,13 @@ export function fitCamera(points, tangent, aspect, back = EYE_DIRECTION) {
   const up = cross(back, right)
   const [x, y, z] = [right, up, back].map(axis => points.map(point => dot(point, axis)))
   const slope = tangent * (1 - 2 * MARGIN)
-  let distance = Math.max(...z) + 0.01
+  let distance = maxOf(z) + 0.01
   for (const [offsets, steepness] of [
     [x, slope * aspect],
     [y, slope]
   ]) {
-    const upper = Math.max(...offsets.map((a, k) => a + z[k] * steepness))
-    const lower = Math.max(...offsets.map((a, k) => z[k] * steepness - a))
+    const upper = maxOf(offsets.map((a, k) => a + z[k] * steepness))
+    const lower = maxOf(offsets.map((a, k) => z[k] * steepness - a))
     distance = Math.max(distance, (upper + lower) / (2 * steepness))
   }
   const [centerX, centerY] = [x, y].map(offsets =>
@@ -163,17 +169,17 @@ export function fitCamera(points, tangent, aspect, back = EYE_DIRECTION) {
     )
   )
   const center = add(scaled(centerX, right), scaled(centerY, up))
-  const middle = 0.5 * (Math.min(...z) + Math.max(...z))
+  const middle = 0.5 * (minOf(z) + maxOf(z))
   return {position: add(center, scaled(distance, back)), target: add(center, scaled(middle, back))}
 }
 
 /** Return the offset at which a camera sees points in the middle of the picture. */
 function seenCenter(offsets, depths) {
-  let center = 0.5 * (Math.min(...offsets) + Math.max(...offsets))
+  let center = 0.5 * (minOf(offsets) + maxOf(offsets))
   for (let n = 0; n < 10; n++) {
     const slopes = offsets.map((offset, k) => (offset - center) / depths[k])
-    const first = slopes.indexOf(Math.min(...slopes))
-    const last = slopes.indexOf(Math.max(...slopes))
+    const first = slopes.indexOf(minOf(slopes))
+    const last = slopes.indexOf(maxOf(slopes))
     const [d, e] = [depths[first], depths[last]]
     center = (offsets[first] * e + offsets[last] * d) / (d + e)
   }

@@ -11,6 +11,8 @@ import {
   clamp,
   curvedArrow,
   dot,
+  maxOf,
+  minOf,
   norm,
   origin,
   perpendicularVectors,
@@ -102,7 +104,7 @@ export class Markers {
     const oMf = robot.placements(robot.zero)
     const middle = origin(oMf, robot.links[0].index)
     const distances = scene.pointsAt(oMf).map(point => norm(point.map((x, k) => x - middle[k])))
-    this.reach = Math.max(0.1, ...distances)
+    this.reach = Math.max(0.1, maxOf(distances))
     this.colors = Object.fromEntries(
       Object.entries(COLORS).map(([name, code]) => [name, colorOf(code)])
     )
@@ -304,7 +306,7 @@ function limitWidths(widths, points, axes) {
   if (!points) return widths
   return widths.map((width, j) => {
     const offsets = points.map(point => dot(point, [axes[j], axes[3 + j], axes[6 + j]]))
-    return Math.min(width, Math.max(...offsets) - Math.min(...offsets))
+    return Math.min(width, maxOf(offsets) - minOf(offsets))
   })
 }
 
@@ -320,11 +322,11 @@ function cornersOf(robot, scene, oMf) {
     const base = joint < 0 ? frame : robot.model.joints[joint].frame
     const {points} = scene.links.get(name)
     if (!points.length && inertial?.mass > 0) incomplete.add(base)
-    const placed = points.map(point => {
+    if (!corners.has(base)) corners.set(base, [])
+    for (const point of points) {
       const inWorld = transform(oMf, frame, point.toArray())
-      return rotateBack(oMf, base, subtract(inWorld, origin(oMf, base)))
-    })
-    corners.set(base, [...(corners.get(base) ?? []), ...placed])
+      corners.get(base).push(rotateBack(oMf, base, subtract(inWorld, origin(oMf, base))))
+    }
   }
   for (const base of incomplete) corners.delete(base)
   return new Map([...corners].filter(([, points]) => points.length))

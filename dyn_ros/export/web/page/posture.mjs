@@ -3,7 +3,7 @@
 // The posture in which a robot is first shown: above its base, or standing on its legs.
 // See dyn_ros/viewer/posture.py.
 
-import {dot, origin, rotate, scaled} from './geometry.mjs'
+import {dot, maxOf, minOf, origin, rotate, scaled} from './geometry.mjs'
 
 const MIN_HIP_ANGLE = 0.3 // rad; hips of a standing robot bend at least this far
 const CROUCH_ANGLE = 0.3 // rad
@@ -27,8 +27,8 @@ export function findLegs(robot, scene) {
   })
   const movable = joints.map((_, k) => k).filter(k => isMovable(joints[k]))
   const all = [...movable.map(k => heights[k]), root]
-  const lowest = Math.min(...all)
-  const most = lowest + FOOT_TOLERANCE * (Math.max(Math.max(...all), 0) - lowest)
+  const lowest = minOf(all)
+  const most = lowest + FOOT_TOLERANCE * (Math.max(maxOf(all), 0) - lowest)
   const parents = new Set(joints.map(joint => joint.parent))
   const legs = movable.filter(k => !parents.has(k) && heights[k] <= most).map(k => chain(robot, k))
   const used = legs.flat()
@@ -64,12 +64,12 @@ function jointHeights(robot, scene, oMf) {
 function rootHeight(robot, scene, oMf) {
   const isRoot = frame => frame.joint < 0 || robot.model.joints[frame.joint].nv > 1
   const points = scene.framePoints(oMf).filter(({frame}) => isRoot(robot.model.frames[frame]))
-  return Math.min(0, ...points.map(({point}) => point[2]))
+  return Math.min(0, minOf(points.map(({point}) => point[2])))
 }
 
 /** Return the height of the lowest point of the robot [m]. */
 export const lowestPoint = (scene, oMf) =>
-  Math.min(...scene.framePoints(oMf).map(({point}) => point[2]), Infinity)
+  minOf(scene.framePoints(oMf).map(({point}) => point[2]))
 
 /** Return the height of the lowest point of the base link. */
 export const baseHeight = (robot, scene) => rootHeight(robot, scene, robot.placements(robot.zero))
@@ -184,10 +184,10 @@ export function findFeet(robot, scene, legs, oMf) {
       .map((frame, k) => k)
       .filter(k => robot.model.frames[k].joint === leaf)
     if (!points.length) return {frame: frames.at(-1), point: [0, 0, 0], isSole: legs.length < 3}
-    const lowest = Math.min(...points.map(({point}) => point[2]))
+    const lowest = minOf(points.map(({point}) => point[2]))
     const touching = points.filter(({point}) => point[2] < lowest + LEVEL_TOLERANCE)
     const ends = [0, 1].map(k => touching.map(({point}) => point[k]))
-    const spread = ends.map(values => Math.max(...values) - Math.min(...values))
+    const spread = ends.map(values => maxOf(values) - minOf(values))
     const {frame} = touching.find(({point}) => point[2] === lowest)
     const center = origin(oMf, frame)
     const isBelow = ends.every((values, k) => Math.abs(middleOf(values) - center[k]) < MIN_SOLE)
@@ -196,4 +196,4 @@ export function findFeet(robot, scene, legs, oMf) {
   })
 }
 
-const middleOf = values => 0.5 * (Math.min(...values) + Math.max(...values))
+const middleOf = values => 0.5 * (minOf(values) + maxOf(values))
