@@ -5,6 +5,7 @@
 import json
 import re
 import struct
+import subprocess
 import time
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from viewer.chromium import TIMEOUT
 import dyn_ros
 
 ROBOTS = Path(dyn_ros.__file__).parent / "robots"
+PAGE = Path(dyn_ros.__file__).parent / "export" / "web" / "page"
 BOX = np.array([[x, y, z] for x in (-0.1, 0.1) for y in (-0.1, 0.1) for z in (-0.1, 0.1)])
 TRIANGLES = [(0, 1, 3), (0, 3, 2), (4, 6, 7), (4, 7, 5), (0, 4, 5), (0, 5, 1)]
 URDF = """<robot name="hostile">
@@ -264,6 +266,54 @@ def test_descriptions_that_cannot_be_used(page, tmp_path, name, content, text):
     assert text in page.notice()
     assert page.run("dynRosPage.title") == title  # which is still shown
     page.run("dynRosPage.resetPose(true)")
+
+
+def test_the_first_usable_description_of_a_folder(page, tmp_path):
+    (tmp_path / "a.urdf").write_text('<robot name="empty"/>')
+    (tmp_path / "first.urdf").write_text(describe())
+    (tmp_path / "second.urdf").write_text(describe())
+    (tmp_path / "b.xml").write_text("<package/>")
+    page.drop(tmp_path, "first.urdf")
+    offered = page.run("Array.from(document.querySelectorAll('optgroup option'), x => x.text)")
+    assert offered == ["b.xml", "a.urdf", "first.urdf", "second.urdf"]
+    page.tab.select_option("#robots", label="a.urdf")
+    page.wait("!!document.querySelector('.error:not([hidden])')")
+    assert page.notice().startswith("a.urdf cannot be shown")
+    assert page.run("document.querySelector('#robots').value").endswith("first.urdf")
+    page.tab.select_option("#robots", label="second.urdf")
+    page.wait("dynRosPage.title === 'second.urdf' && dynRosPage.meshesLoaded")
+
+
+def test_more_points_than_a_call_has_arguments(node):
+    program = f"""
+      import {{fitCamera}} from '{PAGE / "geometry.mjs"}'
+      import {{findFeet, lowestPoint}} from '{PAGE / "posture.mjs"}'
+      const points = Array.from({{length: 200_000}}, (_, k) => [k, 0, 0])
+      const scene = {{framePoints: () => points.map(point => ({{frame: 0, point}}))}}
+      const robot = {{model: {{frames: [{{joint: 0}}]}}}}
+      console.log(lowestPoint(scene, []), fitCamera(points, 1, 1).position.every(Number.isFinite),
+        findFeet(robot, scene, [[0]], new Float64Array(16)).length)
+    """
+    command = [node, "--input-type=module", "--eval", program]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT)
+    assert result.stdout.split() == ["0", "true", "1"], result.stderr
+
+
+def test_a_robot_that_fails_while_it_is_opened(page, tmp_path):
+    page.open("robot=arm7")
+    page.wait("dynRosPage.meshesLoaded")
+    page.run("dynRosPage.setCoordinate(dynRosPage.robot.coordinates[3], 0.75)")
+    page.run(
+        "dynRosPage.simulationModels = () => (delete dynRosPage.simulationModels,"
+        " Promise.reject(new Error('no memory'))), null"
+    )
+    (tmp_path / "robot.urdf").write_text(describe())
+    page.drop(tmp_path, "robot.urdf")
+    page.wait("!!document.querySelector('.error:not([hidden])') && dynRosPage.meshesLoaded")
+    assert page.notice() == "robot.urdf cannot be shown: no memory."
+    assert page.run("[dynRosPage.title, dynRosPage.q[3]]") == ["arm7", 0.75]
+    assert page.run("document.querySelector('#robots').value") == "arm7"
+    page.run("dynRosPage.setCoordinate(dynRosPage.robot.coordinates[3], 0.5)")
 
 
 def test_address_shows_what_its_sender_saw(page):

@@ -21,12 +21,16 @@ import {State} from './state.mjs'
 const ADDRESS_DELAY = 300 // ms
 const OWN = 'file:' // before the paths of the user's files
 const MAX_DESCRIPTIONS = 200 // of one folder, to choose from
+let shown = '' // the option of the robot that is shown
 const byId = id => document.getElementById(id)
 const place = Object.fromEntries(
   ['canvas', 'left', 'right', 'notice', 'pull', 'robots', 'file', 'folder', 'fit', 'embed'].map(
     id => [id, byId(id)]
   )
 )
+
+/** Error of an XML file that is not a robot. */
+class NoRobotError extends FileError {}
 
 async function start() {
   const state = new State(readAddress(location.hash))
@@ -69,59 +73,58 @@ async function openFirst(page, names) {
 /** Open a robot of the page. */
 async function openShipped(page, name, wanted = {}) {
   try {
-    const {urdf, files, root} = await loadScript(`robots/${name}`)
+    const {urdf, files, root, path} = await loadScript(`robots/${name}`)
     const entries = await Promise.all(
       Object.entries(files).map(async ([path, content]) => [
         path,
         new Blob([await unpack(content)])
       ])
     )
-    place.robots.value = name
     page.say('')
-    page.usualRoot = root
-    await page.open(new RobotFiles(entries), `${name}.urdf`, urdf, name, {
-      file: '',
-      ...wanted,
-      robot: name
-    })
+    const source = {
+      files: new RobotFiles(entries),
+      path: `${name}.urdf`,
+      text: urdf,
+      name,
+      root,
+      shownPath: path,
+      onShown: () => choose(name)
+    }
+    await page.open(source, {file: '', ...wanted, robot: name})
   } catch (error) {
     report(page, name, error)
   }
 }
 
-/** Open files of the user. */
+/** Open the first of the user's files that is a robot which can be shown. */
 async function openFiles(page, entries) {
   const files = new RobotFiles(entries)
   const paths = files.descriptions()
-  let path = paths[0]
-  try {
-    if (!paths.length) throw new FileError(explainMissing(files))
-    page.say('')
-    const found = await firstRobot(files, paths)
-    path = found.path
-    const name = baseName(path)
-    const wanted = page.awaited?.file === name ? page.awaited.wanted : {}
-    page.usualRoot = ''
-    await page.open(files, path, found.text, name, {...wanted, robot: '', file: name})
-    showOwn(page, files, paths, path)
-  } catch (error) {
-    report(page, path ? baseName(path) : 'The files', error)
-  }
-}
-
-/** Return the first description that contains a robot. */
-async function firstRobot(files, paths) {
-  let failure
-  for (const path of paths.slice(0, 50)) {
+  page.say('')
+  const failures = []
+  for (const path of paths.slice(0, MAX_DESCRIPTIONS)) {
     try {
-      const text = await files.readDescription(path)
-      if (/<([\w-]+:)?robot[\s>]/.test(text)) return {path, text}
-      failure ??= new FileError('it has no <robot>; drop a URDF')
+      await openDescription(page, files, path, () => showOwn(page, files, paths, path))
+      return
     } catch (error) {
-      failure ??= error
+      failures.push([path, error])
     }
   }
-  throw failure
+  const missing = new FileError(explainMissing(files))
+  const isRobot = ([, error]) => !(error instanceof NoRobotError)
+  const [path, error] = failures.find(isRobot) ?? failures[0] ?? ['The files', missing]
+  report(page, baseName(path), error)
+}
+
+/** Open a description of the user's files; `onShown` is called when it is shown. */
+async function openDescription(page, files, path, onShown) {
+  const text = await files.readDescription(path)
+  if (!/<([\w-]+:)?robot[\s>]/.test(text)) {
+    throw new NoRobotError('it has no <robot>; drop a URDF')
+  }
+  const name = baseName(path)
+  const wanted = page.awaited?.file === name ? page.awaited.wanted : {}
+  await page.open({files, path, text, name, onShown}, {...wanted, robot: '', file: name})
 }
 
 /** Offer the descriptions of the user's files among the robots. */
@@ -136,8 +139,8 @@ function showOwn(page, files, paths, chosen) {
   )
   place.robots.querySelector('optgroup')?.remove()
   place.robots.append(group)
-  place.robots.value = OWN + chosen
   page.ownFiles = files
+  choose(OWN + chosen)
 }
 
 /** Open another description of the user's files. */
@@ -145,12 +148,16 @@ async function openOwn(page, path) {
   const name = baseName(path)
   try {
     page.say('')
-    const text = await page.ownFiles.readDescription(path)
-    page.usualRoot = ''
-    await page.open(page.ownFiles, path, text, name, {robot: '', file: name})
+    await openDescription(page, page.ownFiles, path, () => choose(OWN + path))
   } catch (error) {
     report(page, name, error)
   }
+}
+
+/** Choose the option of the robot that is shown. */
+function choose(option) {
+  shown = option
+  place.robots.value = option
 }
 
 function commonFolder(paths) {
@@ -163,6 +170,7 @@ function commonFolder(paths) {
 }
 
 function report(page, name, error) {
+  place.robots.value = shown
   page.say(`${name} cannot be shown: ${error.message}.`.replace(/\.\.$/, '.'), true)
 }
 

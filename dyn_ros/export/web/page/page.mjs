@@ -10,6 +10,7 @@ import {readShapes} from './description.mjs'
 import {download, tabs} from './dom.mjs'
 import {contactsModel} from './engine.mjs'
 import {FramePanel} from './frame_panel.mjs'
+import {maxOf, minOf} from './geometry.mjs'
 import {InertiaPanel} from './inertia_panel.mjs'
 import {LoadPanel} from './load_panel.mjs'
 import {Markers} from './markers.mjs'
@@ -88,39 +89,74 @@ export class Page {
   // --- opening
 
   /**
-   * Open a description among files. `wanted` are values of the state to start with. Throw an
-   * error, and keep the present robot, if it cannot be used.
+   * Open a robot: `source` has its `files`; `path`, `text` and `name` of its description; of robots
+   * of the page, their `root` joint and the `shownPath` in code; and `onShown`, to be called when
+   * it is shown. `wanted` are values of the state to start with. Throw an error, and keep the
+   * present robot, if it cannot be used.
    */
-  async open(files, path, text, name, wanted = {}) {
+  async open(source, wanted = {}) {
     const serial = (this.serial = (this.serial ?? 0) + 1)
-    const fixed = await Robot.open(this.library, text)
-    const {shapes, problems} = readShapes(text)
+    const fixed = await Robot.open(this.library, source.text)
+    const {shapes, problems} = readShapes(source.text)
     if (serial !== this.serial) return
+    const previous = this.robot && {source: this.opened, wanted: this.present()}
+    try {
+      await this.replaceRobot(source, fixed, {shapes, problems}, wanted)
+    } catch (error) {
+      if (serial === this.serial) await this.restore(previous)
+      throw error
+    }
+  }
+
+  async replaceRobot(source, fixed, {shapes, problems}, wanted) {
+    const {files, path, text, name} = source
     this.meshesLoaded = false
     this.failures = []
     this.highlighted = null
     this.closeRobot()
-    Object.assign(this, {files, path, text, shapes, reader: new MeshReader(files, path)})
-    this.robotPath = wanted.robot ? knownPath(wanted.robot) : baseName(path)
+    Object.assign(this, {opened: source, text, shapes, reader: new MeshReader(files, path)})
+    this.usualRoot = source.root ?? ''
+    this.robotPath = source.shownPath ?? baseName(path)
     this.title = name
     this.problems = problems
     await this.showRobot(fixed, {q: null, v: null, frame: '', carrier: '', root: '', ...wanted})
-    const scene = this.scene
+    const {scene} = this
+    source.onShown?.()
     const failures = []
     await scene.add(shapes, this.reader, (shape, reason) => failures.push([shape, reason]))
     if (scene !== this.scene) return
     this.failures = failures
-    await this.arrange()
+    await this.arrange(this.changes())
     this.announceFailures()
     this.meshesLoaded = true
+  }
+
+  /** Show the robot again that was shown before another one failed; nothing, if it fails too. */
+  async restore(previous) {
+    this.closeRobot()
+    this.robot = null
+    this.title = ''
+    try {
+      if (previous) await this.open(previous.source, previous.wanted)
+    } catch {
+      // the page stays empty
+    }
+  }
+
+  /** Return the values of the state with which the present robot can be opened again. */
+  present() {
+    const {values} = this.state
+    if (this.arranged?.robot !== this.robot) return {...values}
+    const camera = this.picture.isMoved ? this.picture.view : null
+    return {...values, q: Array.from(this.q), v: Array.from(this.v), camera}
   }
 
   closeRobot() {
     this.reader?.close()
     this.scene?.remove()
     this.markers?.remove()
-    this.simulation = null
-    this.terms = null
+    this.scene = this.markers = this.simulation = this.terms = null
+    this.isMoving = false
     clearTimeout(this.announcing)
     this.puller.release()
   }
@@ -137,15 +173,25 @@ export class Page {
     await this.arrange()
   }
 
-  /** Choose base, posture and camera, with the shapes that are known. */
-  async arrange() {
+  /**
+   * Choose base, posture and camera, with the shapes that are known. `changes` are what the user
+   * has changed since the last time, as `changes` returns it.
+   */
+  async arrange(changes = null) {
     const {values} = this.state
     const {robot, scene} = this
+    const turn = (this.turn = (this.turn ?? 0) + 1)
+    const isStale = () => scene !== this.scene || turn !== this.turn
+    this.simulation = null // of another model
     this.legs = findLegs(robot, scene)
     const isOwn = robot.model.joints.some(joint => joint.nv > 1)
     const root =
       values.root || this.usualRoot || (this.legs.length && !isOwn ? 'floating' : robot.root)
-    if (root !== robot.root) await this.replaceModel(root)
+    if (root !== robot.root) {
+      const other = await Robot.open(this.library, this.text, root)
+      if (isStale()) return
+      this.replaceModel(other)
+    }
     this.applyLoad()
     this.markers?.remove()
     this.markers = new Markers(this.picture.scene, this.robot, scene)
@@ -153,24 +199,52 @@ export class Page {
     const posture = choosePosture(this.robot, scene, this.legs)
     this.posture = posture
     const q = values.q?.length === posture.length ? Float64Array.from(values.q) : posture
-    this.q = this.standing(this.normalized(q), !values.q)
     const {nv} = this.robot.model
     this.v = values.v?.length === nv ? Float64Array.from(values.v) : new Float64Array(nv)
+    changes?.apply(this.robot, q, this.v)
+    this.q = this.standing(this.normalized(q), !values.q)
     this.placeFloor()
-    await this.prepareSimulation()
-    if (values.camera) {
+    const models = await this.simulationModels()
+    if (isStale()) return
+    this.prepareSimulation(...models)
+    if (values.camera && !changes) {
       this.picture.look(values.camera)
       this.picture.isMoved = true
-    } else this.picture.isMoved = false
+    } else if (!changes) this.picture.isMoved = false
     this.fitLater()
     if (this.hasPanels) this.showInPanels()
     this.handleChanges(new Set(['shapes', 'shows', 'theme']))
     this.onRobot?.()
+    this.arranged = {robot: this.robot, q: Float64Array.from(this.q), v: Float64Array.from(this.v)}
   }
 
-  /** Read the description again with another root joint; the shapes remain. */
-  async replaceModel(root) {
-    const robot = await Robot.open(this.library, this.text, root)
+  /** Return what the user has changed of positions and velocities since `arrange`. */
+  changes() {
+    const {robot, arranged, q, v} = this
+    if (arranged?.robot !== robot) return {apply: () => {}}
+    const isChanged = k => q[k] !== arranged.q[k]
+    const changed = new Map(
+      robot.singles.filter(({idx_q}) => isChanged(idx_q)).map(({name, idx_q}) => [name, q[idx_q]])
+    )
+    const speeds = new Map(robot.singles.map(({name, idx_v}) => [name, v[idx_v]]))
+    const hasMoved = q.some((_, k) => isChanged(k))
+    const hasSpeed = v.some((x, k) => x !== arranged.v[k])
+    return {
+      apply(other, positions, velocities) {
+        const isSame = q.length === positions.length
+        if (hasMoved && isSame) positions.set(q)
+        if (hasSpeed && isSame) velocities.set(v)
+        if (isSame) return
+        for (const {name, idx_q, idx_v} of other.singles) {
+          positions[idx_q] = changed.get(name) ?? positions[idx_q]
+          if (hasSpeed) velocities[idx_v] = speeds.get(name) ?? 0
+        }
+      }
+    }
+  }
+
+  /** Use the description with another root joint; the shapes remain. */
+  replaceModel(robot) {
     this.robot = robot
     this.scene.rename(robot.model.frames, robot.model.joints)
     this.legs = findLegs(robot, this.scene)
@@ -178,10 +252,10 @@ export class Page {
 
   /** Attach the base to the world in another way. */
   async setRoot(root) {
+    if (!this.robot) return
     this.state.values.q = null
     this.state.values.v = null
     this.state.values.root = root
-    if (root !== this.robot.root) await this.replaceModel(root)
     await this.arrange()
     this.onAddress?.()
   }
@@ -202,16 +276,17 @@ export class Page {
     return q
   }
 
-  async prepareSimulation() {
+  /** Return models for the simulation: without contacts, and with them, or null without feet. */
+  async simulationModels() {
     const {robot, legs} = this
-    this.feet = []
     const isStanding = legs.length > 0 && robot.floating >= 0
     const model = await this.library.model(robot.bytes)
-    let contacts = null
-    if (isStanding) {
-      this.feet = findFeet(robot, this.scene, legs, robot.placements(this.q))
-      contacts = await contactsModel(robot.bytes)
-    }
+    return [model, isStanding ? await contactsModel(robot.bytes) : null]
+  }
+
+  prepareSimulation(model, contacts) {
+    const {robot, legs} = this
+    this.feet = contacts ? findFeet(robot, this.scene, legs, robot.placements(this.q)) : []
     this.simulation = new Simulation(robot, model, contacts, this.feet, legs)
     this.simulation.motors = this.state.values.motors
     this.simulation.onFall = () => {
@@ -226,6 +301,7 @@ export class Page {
 
   /** Let the simulation rest in the present posture. */
   restart() {
+    if (!this.simulation) return
     if (this.feet.length) {
       this.feet = findFeet(this.robot, this.scene, this.legs, this.robot.placements(this.q))
       this.simulation.feet = this.feet
@@ -303,7 +379,7 @@ export class Page {
     const arms = moving.filter(({chain}) => chain.length > 2 && !chain.some(k => isLeg.has(k)))
     const candidates = arms.length ? arms : moving
     const depths = candidates.map(({chain}) => chain.filter(isMajor).length)
-    return candidates[depths.lastIndexOf(Math.max(...depths))]?.name ?? robot.links[0].name
+    return candidates[depths.lastIndexOf(maxOf(depths))]?.name ?? robot.links[0].name
   }
 
   jacobian(q, frame, reference = REFERENCES.indexOf(this.state.values.reference)) {
@@ -320,7 +396,7 @@ export class Page {
     const has = (...some) => some.some(name => names.has(name))
     if (has('payload', 'carrier', 'gravity')) {
       this.applyLoad()
-      this.simulation.hold(this.q)
+      this.simulation?.hold(this.q)
       this.load?.update()
     }
     if (has('shapes')) this.scene.show(values.shapes)
@@ -349,6 +425,7 @@ export class Page {
 
   /** Set a position or a velocity. */
   setCoordinate({idx_q, idx_v, lower, upper}, x, isVelocity) {
+    if (!this.markers) return
     if (isVelocity) this.v[idx_v] = x
     else {
       this.q[idx_q] = Math.min(Math.max(x, lower), upper)
@@ -366,6 +443,7 @@ export class Page {
 
   /** Return to the posture that the page chooses, or to zero. */
   resetPose(isZero = false) {
+    if (!this.markers) return
     this.q = this.standing(
       isZero ? this.robot.zero : choosePosture(this.robot, this.scene, this.legs)
     )
@@ -377,6 +455,7 @@ export class Page {
 
   setMotors(motors) {
     this.state.set({motors})
+    if (!this.simulation) return
     this.simulation.motors = motors
     if (motors === 'hold') this.simulation.hold(this.q)
     else this.wake()
@@ -393,6 +472,7 @@ export class Page {
 
   /** Let the robot move until it rests. */
   wake() {
+    if (!this.simulation) return
     if (!this.isMoving) {
       this.simulation.q = Float64Array.from(this.q)
       this.simulation.v = new Float64Array(this.robot.model.nv)
@@ -528,11 +608,11 @@ export class Page {
     const points = scene.pointsAt(oMf)
     const isFloating = robot.model.joints.some(joint => joint.nv > 1)
     const base = isFloating ? lowestPoint(scene, oMf) : baseHeight(robot, scene)
-    const lowest = Math.min(...points.map(point => point[2]))
+    const lowest = minOf(points.map(point => point[2]))
     const height = this.legs.length && robot.floating < 0 ? lowest : Math.min(base, lowest)
     const ends = [0, 1, 2].map(k => {
       const values = points.map(point => point[k])
-      return [Math.min(...values), Math.max(...values)]
+      return [minOf(values), maxOf(values)]
     })
     const width = Math.max(...ends.map(([a, b]) => b - a))
     this.picture.floor.place(
@@ -580,6 +660,7 @@ export class Page {
   }
 
   saveNumbers() {
+    if (!this.simulation || !this.terms) return
     const text = JSON.stringify(
       this.numbers(),
       (_, x) => (x instanceof Float64Array ? Array.from(x) : x),
@@ -632,9 +713,3 @@ export class Page {
 
 const finite = x => (Number.isFinite(x) ? x : null)
 const fileName = title => title.replace(/[^\w.-]+/g, '_') || 'robot'
-const knownPath = name =>
-  ['arm7', 'quadruped'].includes(name)
-    ? `dyn_ros/robots/${name}.urdf`
-    : ['humanoid', 'mobile_arm'].includes(name)
-      ? `dyn_ros/export/web/page/robots/${name}.urdf`
-      : `${name}.urdf`

@@ -36,7 +36,7 @@ export class Puller {
 
   hitAt(event) {
     const {robot, scene, picture} = this.page
-    if (!robot || !scene) return null
+    if (!robot || !scene || !this.page.simulation) return null
     const hit = scene.hit(picture.rayAt(event))
     if (!hit) return null
     const chain = robot.chainOf(hit.frame)
@@ -104,7 +104,7 @@ export class Puller {
 
   pressKey(event) {
     const direction = event.shiftKey && KEYS[event.key]
-    if (!direction || !this.page.terms) return
+    if (!direction || !this.page.terms || !this.page.simulation) return
     const {robot, terms, picture, markers} = this.page
     const frame = robot.model.frames.findIndex(({name}) => name === this.page.frame)
     if (robot.model.frames[frame].joint < 0) return
