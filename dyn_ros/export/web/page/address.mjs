@@ -29,7 +29,12 @@ const CHOICES = {
   embed: EMBEDS
 }
 const TEXTS = ['robot', 'file', 'frame', 'carrier']
-const VECTORS = {q: null, v: null, gravity: 3, camera: 6} // with their lengths
+const VECTORS = {
+  q: {most: 1e6},
+  v: {most: 1e4},
+  gravity: {length: 3, most: 1e3},
+  camera: {length: 6, most: 1e6}
+}
 
 /** Return the text behind # for a state; values that a new page has are left out. */
 export function writeAddress(values) {
@@ -65,25 +70,28 @@ export function readAddress(hash) {
   for (const [name, choices] of Object.entries(CHOICES)) {
     if (choices.includes(parameters.get(name))) values[name] = parameters.get(name)
   }
-  for (const [name, length] of Object.entries(VECTORS)) {
-    const vector = readVector(parameters.get(name), length)
+  for (const [name, limits] of Object.entries(VECTORS)) {
+    const vector = readVector(parameters.get(name), limits)
     if (vector) values[name] = vector
   }
+  if (values.camera && !seesTarget(values.camera)) delete values.camera
   if (parameters.get('degrees') === '1') values.degrees = true
   const payload = Number(parameters.get('payload'))
   if (payload > 0 && payload <= 1e4) values.payload = payload
   if (parameters.has('shows')) {
-    values.shows = parameters
-      .get('shows')
-      .split(',')
-      .filter(name => SWITCHES.includes(name))
+    const names = new Set(parameters.get('shows').split(','))
+    values.shows = SWITCHES.filter(name => names.has(name))
   }
   return values
 }
 
-function readVector(text, length) {
+/** Return true if a camera is not at its target. */
+const seesTarget = ([x, y, z, ...target]) =>
+  Math.hypot(x - target[0], y - target[1], z - target[2]) > 1e-6
+
+function readVector(text, {length, most}) {
   if (!text) return null
   const numbers = text.split(',').slice(0, MAX_NUMBERS).map(Number)
-  const isValid = numbers.every(Number.isFinite) && (!length || numbers.length === length)
-  return isValid ? numbers : null
+  const isValid = numbers.every(x => Math.abs(x) <= most)
+  return isValid && (!length || numbers.length === length) ? numbers : null
 }
