@@ -37,6 +37,9 @@ URDF = """<robot name="hostile">
   </link>
 </robot>
 """
+UNDAMPED = URDF.format(shapes="", base="base", joint="hinge", tip="tip").replace(
+    '<dynamics damping="0.1"/>', ""
+)
 COLLADA = """<?xml version="1.0"?><COLLADA xmlns="http://www.collada.org/2005/11/COLLADASchema"
  version="1.4.1"><asset><unit meter="1"/><up_axis>Z_UP</up_axis></asset>
 <library_geometries><geometry id="g"><mesh><source id="p"><float_array id="a" count="9">
@@ -335,6 +338,55 @@ def test_address_shows_what_its_sender_saw(page):
     assert page.run("(dynRosPage.onAddress(true), location.hash.slice(1))") == address
     values = page.run("dynRosPage.state.values")
     assert (values["shapes"], values["inertia"], values["degrees"]) == ("both", "boxes", True)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "robot=quadruped&root=floating&q=0,0,0.3,0,0,0,0" + 12 * ",0",
+        "robot=arm7&q=1e300,0,0,0,0,0,0&gravity=1e308,0,0&v=1e160,0,0,0,0,0,0"
+        "&camera=0,0,0,0,0,0&shows=" + ",".join(20_000 * ["torques"]),
+    ],
+)
+def test_addresses_with_numbers_that_cannot_be_shown(page, address):
+    page.open(address)
+    page.wait("dynRosPage.meshesLoaded")
+    assert np.isfinite(page.numbers()["generalized_gravity"]).all()
+    assert np.isfinite(page.run("dynRosPage.picture.view")).all()
+    assert page.notice() == ""
+    assert len(page.run("(dynRosPage.onAddress(true), location.hash)")) < 500
+
+
+def test_a_link_without_mass_ends_the_motion(page, tmp_path):
+    (tmp_path / "tip.urdf").write_text(re.sub(r"(?s)<inertial><origin.*?</inertial>", "", UNDAMPED))
+    page.drop(tmp_path / "tip.urdf", "tip.urdf")
+    page.run("dynRosPage.setMotors('off')")
+    page.wait("!dynRosPage.isMoving")
+    assert page.notice().startswith("Joint hinge moves almost no inertia")
+    assert page.run("dynRosPage.state.values.motors") == "hold"
+    assert np.isfinite(page.numbers()["q"]).all()
+    page.run("dynRosPage.say('')")
+
+
+def test_a_slider_moves_the_robot_while_a_link_is_held(page):
+    page.open("robot=arm7")
+    page.wait("dynRosPage.meshesLoaded")
+    page.run("dynRosPage.puller.hold(dynRosPage.robot.links.at(-1).index, [0, 0, 1])")
+    page.run("dynRosPage.setCoordinate(dynRosPage.robot.coordinates[3], 0.5)")
+    assert page.run("dynRosPage.isMoving")
+    page.run("dynRosPage.puller.release()")
+
+
+def test_changes_while_meshes_load(page, tmp_path):
+    (tmp_path / "a.stl").write_bytes(stl())
+    (tmp_path / "slow.urdf").write_text(describe(mesh("a.stl")))
+    page.run(
+        "dynRosPage.onRobot = () => (delete dynRosPage.onRobot, setTimeout(() => {"
+        "dynRosPage.setCoordinate(dynRosPage.robot.coordinates[0], 0.75);"
+        "dynRosPage.setCoordinate(dynRosPage.robot.coordinates[0], 0.5, true)})), null"
+    )
+    page.drop(tmp_path, "slow.urdf")
+    assert page.run("[dynRosPage.q[0], dynRosPage.v[0]]") == [0.75, 0.5]
 
 
 @pytest.mark.parametrize("robot", ["arm7", "quadruped"])

@@ -198,11 +198,12 @@ export class Page {
     this.baseBodies = this.robot.fixedBodies()
     const posture = choosePosture(this.robot, scene, this.legs)
     this.posture = posture
-    const q = values.q?.length === posture.length ? Float64Array.from(values.q) : posture
+    const isGiven = values.q?.length === posture.length
+    const q = isGiven ? Float64Array.from(values.q) : posture
     const {nv} = this.robot.model
     this.v = values.v?.length === nv ? Float64Array.from(values.v) : new Float64Array(nv)
     changes?.apply(this.robot, q, this.v)
-    this.q = this.standing(this.normalized(q), !values.q)
+    this.q = this.standing(this.normalized(q), !isGiven)
     this.placeFloor()
     const models = await this.simulationModels()
     if (isStale()) return
@@ -265,6 +266,11 @@ export class Page {
     for (const {idx_q, lower, upper} of this.robot.coordinates) {
       q[idx_q] = Math.min(Math.max(q[idx_q], lower), upper)
     }
+    for (const {nv, idx_q} of this.robot.model.joints) {
+      if (nv !== 6) continue
+      const length = Math.hypot(...q.subarray(idx_q + 3, idx_q + 7))
+      if (!(Math.abs(length - 1) < 0.1)) q.set([0, 0, 0, 1], idx_q + 3)
+    }
     return this.robot.model.integrate(q, new Float64Array(this.robot.model.nv))
   }
 
@@ -290,13 +296,23 @@ export class Page {
     this.simulation = new Simulation(robot, model, contacts, this.feet, legs)
     this.simulation.motors = this.state.values.motors
     this.simulation.onFall = () => {
-      this.puller.release()
+      this.holdAgain()
       this.say('The robot has fallen; its motors let it stand again.')
-      this.simulation.motors = 'hold'
-      this.state.set({motors: 'hold'})
-      if (this.hasPanels) this.move.motors.input.value = 'hold'
+    }
+    this.simulation.onStop = joint => {
+      this.holdAgain()
+      const reason = joint ? `Joint ${joint} moves almost no inertia` : 'Numbers are too large'
+      this.say(`${reason}; the motion cannot be computed.`, true)
     }
     this.restart()
+  }
+
+  /** End a motion; the motors hold the posture again. */
+  holdAgain() {
+    this.puller.release()
+    this.simulation.motors = 'hold'
+    this.state.set({motors: 'hold'})
+    if (this.hasPanels) this.move.motors.input.value = 'hold'
   }
 
   /** Let the simulation rest in the present posture. */
@@ -307,7 +323,7 @@ export class Page {
       this.simulation.feet = this.feet
     }
     this.simulation.start(this.q)
-    this.isMoving = this.state.values.motors === 'off'
+    this.isMoving = this.state.values.motors === 'off' || this.puller.held !== null
   }
 
   showInPanels() {

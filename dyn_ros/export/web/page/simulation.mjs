@@ -7,7 +7,7 @@
 // A step is implicit in springs, dampers and friction, which makes it stable for any robot: their
 // coefficients are added to the diagonal of M as armature, (M + h D + h^2 K) dv/dt = ...
 
-import {LOCAL_WORLD_ALIGNED} from '../javascript/dyn_ros.mjs'
+import {DynRosError, LOCAL_WORLD_ALIGNED} from '../javascript/dyn_ros.mjs'
 import {clamp, norm} from './geometry.mjs'
 
 const STEP = 1e-3 // s
@@ -209,11 +209,14 @@ export class Simulation {
   /** Advance by a time [s]; return false if the robot rests in its posture. */
   advance(seconds) {
     const steps = Math.max(1, Math.round(Math.min(seconds, MAX_ADVANCE) / STEP))
-    for (let n = 0; n < steps; n++) this.step(STEP)
-    if (this.q.some(x => !Number.isFinite(x)) || this.v.some(x => !Number.isFinite(x))) {
-      this.start(this.posture)
-      return false
+    this.singular = '' // velocity of a joint that moves almost no inertia
+    try {
+      for (let n = 0; n < steps; n++) this.step(STEP)
+    } catch (error) {
+      if (!(error instanceof DynRosError)) throw error
+      return this.stop(error)
     }
+    if (!this.q.every(Number.isFinite) || !this.v.every(Number.isFinite)) return this.stop()
     if (this.hasFallen()) {
       this.pull = null
       this.start(this.posture)
@@ -221,6 +224,14 @@ export class Simulation {
       return false
     }
     return this.pull !== null || !this.rests()
+  }
+
+  /** End a motion that cannot be computed, in the posture that is held; return false. */
+  stop({code = 0} = {}) {
+    this.pull = null
+    this.start(this.posture)
+    this.onStop?.(code > 0 ? this.model.velocity_names[code - 1] : this.singular)
+    return false
   }
 
   rests() {
@@ -300,14 +311,25 @@ export class Simulation {
     const model = this.contacts ? this.contactModel : this.model
     model.set_armature(armature)
     if (!this.contacts) {
-      const {ddq} = resultsOf(() => model.aba(this.q, this.v, tau))
+      const {ddq} = this.resultsOf(() => model.aba(this.q, this.v, tau))
       if (this.feet.length) this.updateStance(null)
       return ddq
     }
-    const results = resultsOf(() => model.contact_dynamics(this.q, this.v, tau, this.contacts))
+    const results = this.resultsOf(() => model.contact_dynamics(this.q, this.v, tau, this.contacts))
     this.forces = results.lambda_c
     this.updateStance(this.forces)
     return results.ddq
+  }
+
+  /** Return results, also if a joint moves almost no inertia. */
+  resultsOf(call) {
+    try {
+      return call()
+    } catch (error) {
+      if (!error.results?.ddq.every(Number.isFinite)) throw error
+      this.singular = this.model.velocity_names[error.code - 1]
+      return error.results
+    }
   }
 
   move(h, ddq) {
@@ -323,16 +345,6 @@ export class Simulation {
       this.q[idx_q] = clamp(position, lower, upper)
       v[idx_v] = 0
     }
-  }
-}
-
-/** Return results, also if a joint moves almost no inertia. */
-function resultsOf(call) {
-  try {
-    return call()
-  } catch (error) {
-    if (error.results) return error.results
-    throw error
   }
 }
 
