@@ -95,7 +95,7 @@ function cppLines(page) {
   const {payload, gravity, reference} = state.values
   const lines = [
     `// dyn_ros export --out dyn_ros_cpp`,
-    `// dyn_ros export --model ${page.robotPath} --out robot.dynros` +
+    `// dyn_ros export --model ${shellQuoted(page.robotPath)} --out robot.dynros` +
       (robot.root === 'fixed' ? '' : ` --root-joint ${robot.root}`),
     '#include <cstdio>',
     '#include <vector>',
@@ -160,5 +160,8 @@ function shellLines(page) {
   ].join('\n')
 }
 
-const shellQuoted = text =>
-  /^[\w=.,/+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
+/** Return an argument of a shell; control characters, which would end a line, become "?". */
+function shellQuoted(argument) {
+  const text = argument.replace(/[\p{Cc}\u2028\u2029]/gu, '?')
+  return /^[\w=.,/+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
+}
