@@ -3,9 +3,12 @@
 // Payload and gravity.
 
 import {button, element, newId, numberText, select} from './dom.mjs'
+import {clamp} from './geometry.mjs'
 import {EARTH} from './state.mjs'
 
 const MAX_PAYLOAD = 5 // kg, of the slider; more can be typed
+const MAX_GRAVITY = 1000 // m/s2
+const MAX_TYPED = 1e4 // kg
 const DIRECTIONS = [
   ['0,0,-9.81', 'Earth, down (−z)'],
   ['0,0,9.81', 'hanging from a ceiling (+z)'],
@@ -34,13 +37,15 @@ export class LoadPanel {
     this.number = element('input', {
       type: 'number',
       min: 0,
-      max: 10000,
+      max: MAX_TYPED,
       step: 'any',
       'aria-label': 'Payload [kg], number',
       onchange: () => {
-        const mass = Number(this.number.value)
-        state.set({payload: mass > 0 ? Math.min(mass, 10000) : 0})
-      }
+        const {value} = this.number
+        if (value !== '') state.set({payload: clamp(Number(value), 0, MAX_TYPED)})
+        this.number.value = state.values.payload
+      },
+      onblur: () => (this.number.value = state.values.payload)
     })
     const slider = element(
       'div',
@@ -66,7 +71,8 @@ export class LoadPanel {
         type: 'number',
         step: 'any',
         'aria-label': `Gravity along ${name} [m/s²]`,
-        onchange: () => this.setComponent(k)
+        onchange: () => this.setComponent(k),
+        onblur: () => this.showComponent(k)
       })
     )
     const vector = element(
@@ -99,10 +105,14 @@ export class LoadPanel {
 
   setComponent(k) {
     const gravity = [...this.page.state.values.gravity]
-    const x = Number(this.components[k].value)
-    if (Number.isFinite(x) && Math.abs(x) <= 1000) gravity[k] = x
+    const {value} = this.components[k]
+    if (value !== '' && Math.abs(value) <= MAX_GRAVITY) gravity[k] = Number(value)
     this.page.state.set({gravity})
-    this.update()
+    this.showComponent(k)
+  }
+
+  showComponent(k) {
+    this.components[k].value = this.page.state.values.gravity[k]
   }
 
   showRobot(robot) {
@@ -119,7 +129,7 @@ export class LoadPanel {
     const text = gravity.join(',')
     this.directions.input.value = DIRECTIONS.some(([key]) => key === text) ? text : ''
     this.components.forEach((input, k) => {
-      if (document.activeElement !== input) input.value = gravity[k]
+      if (document.activeElement !== input) this.showComponent(k)
     })
     const mass = this.page.robot.model.total_mass()
     this.total.textContent = `Moving links and payload: ${numberText(mass, 2)} kg`

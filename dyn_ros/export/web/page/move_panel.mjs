@@ -122,7 +122,12 @@ export class MovePanel {
       type: 'number',
       step: 'any',
       'aria-label': `${coordinate.name} [${unit}], number`,
-      onchange: () => set(Math.min(Math.max(number.value, lower * scale), upper * scale))
+      onchange: () => {
+        const {value} = number
+        if (value !== '') set(Math.min(Math.max(value, lower * scale), upper * scale))
+        this.showNumber(row)
+      },
+      onblur: () => this.showNumber(row)
     })
     const digits = scale === 1 ? (upper - lower < 1 ? 3 : 1) : 0
     const ends = element(
@@ -137,7 +142,8 @@ export class MovePanel {
     )
     const name = element('label', {for: id, text: coordinate.name, title: coordinate.name})
     const node = element('div', {class: 'slider'}, name, number, range, ends)
-    return {coordinate, node, range, number, scale, isVelocity}
+    const row = {coordinate, node, range, number, scale, isVelocity}
+    return row
   }
 
   applyFilter() {
@@ -149,13 +155,23 @@ export class MovePanel {
 
   /** Show the state. */
   update() {
-    const {q, v} = this.page
-    for (const {coordinate, range, number, scale, isVelocity} of this.rows) {
-      const x = scale * (isVelocity ? v[coordinate.idx_v] : q[coordinate.idx_q])
+    for (const row of this.rows) {
+      const {range, number, scale} = row
+      const x = this.valueOf(row)
       if (document.activeElement !== range || Math.abs(range.value - x) > 0.02 * scale)
         range.value = x
-      if (document.activeElement !== number) number.value = Number(x.toFixed(scale === 1 ? 4 : 2))
+      if (document.activeElement !== number) this.showNumber(row)
     }
+  }
+
+  /** Return the position or the velocity of a row, in its unit. */
+  valueOf({coordinate, scale, isVelocity}) {
+    const {q, v} = this.page
+    return scale * (isVelocity ? v[coordinate.idx_v] : q[coordinate.idx_q])
+  }
+
+  showNumber(row) {
+    row.number.value = Number(this.valueOf(row).toFixed(row.scale === 1 ? 4 : 2))
   }
 }
 
