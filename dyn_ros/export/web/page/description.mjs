@@ -3,6 +3,7 @@
 // The shapes of a robot description and their colors; see dyn_ros/check/shapes.py.
 
 import {childrenOf, parseElements} from '../javascript/description.mjs'
+import {ended} from './dom.mjs'
 
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i
 const SIZES = {
@@ -40,7 +41,7 @@ export function readShapes(text) {
         try {
           shapes.push({link: name, role, ...readShape(element, colors)})
         } catch (error) {
-          problems.push(`A ${role} shape of link "${name}" is omitted: ${error.message}.`)
+          problems.push(`A ${role} shape of link "${name}" is omitted: ${ended(error.message)}`)
         }
       }
     }

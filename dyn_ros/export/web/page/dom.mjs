@@ -27,6 +27,9 @@ export function numberText(x, digits = 2) {
   return (/^-0\.?0*$/.test(text) ? text.slice(1) : text).replace('-', '−')
 }
 
+/** Return a text with one full stop at its end. */
+export const ended = text => `${text.replace(/\.+$/, '')}.`
+
 /** Return a labeled select; `options` are values or pairs of a value and its text. */
 export function select(label, options, value, change) {
   const id = newId()
@@ -110,9 +113,10 @@ export function tabs(label, pairs) {
     list.dispatchEvent(new Event('choose'))
   }
   function move(event, tab) {
-    const step = {ArrowRight: 1, ArrowLeft: -1}[event.key]
-    if (!step) return
-    const next = all[(all.indexOf(tab) + step + all.length) % all.length]
+    const at = all.indexOf(tab)
+    const places = {ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: -1}
+    if (!(event.key in places)) return
+    const next = all.at(places[event.key] % all.length)
     choose(next)
     next.focus()
     event.preventDefault()

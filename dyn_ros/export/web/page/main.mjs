@@ -3,7 +3,7 @@
 // Starts the page: reads its address, loads a robot, and receives dropped files.
 
 import {readAddress, writeAddress} from './address.mjs'
-import {element} from './dom.mjs'
+import {element, ended} from './dom.mjs'
 import {Embed} from './embed.mjs'
 import {loadEngine} from './engine.mjs'
 import {Page} from './page.mjs'
@@ -61,7 +61,11 @@ async function openFirst(page, names) {
   const {robot, file, ...wanted} = page.state.values
   const isKnown = names.includes(robot)
   await openShipped(page, isKnown ? robot : names[0], isKnown ? wanted : {})
-  if (isKnown || !(robot || file)) return
+  if (!isKnown && (robot || file)) awaitFile(page, {robot, file, wanted})
+}
+
+/** Say which robot or file a link shows, which the page does not have. */
+function awaitFile(page, {robot, file, wanted}) {
   page.awaited = {file, wanted}
   page.say(
     robot
@@ -171,7 +175,7 @@ function commonFolder(paths) {
 
 function report(page, name, error) {
   place.robots.value = shown
-  page.say(`${name} cannot be shown: ${error.message}.`.replace(/\.\.$/, '.'), true)
+  page.say(`${name} cannot be shown: ${ended(error.message)}`, true)
 }
 
 function receiveFiles(page) {
@@ -244,15 +248,19 @@ async function applyAddress(page, names) {
   const values = readAddress(location.hash)
   if ((values.embed ?? '') !== page.state.values.embed) return location.reload()
   const fresh = new State(values).values
+  const {robot, file, ...wanted} = fresh
+  if (!names.includes(robot) && (robot || file !== page.state.values.file)) {
+    return awaitFile(page, {robot, file, wanted})
+  }
   Object.assign(page.state.values, fresh)
-  if (names.includes(fresh.robot)) await openShipped(page, fresh.robot, values)
-  else if (page.robot) await page.arrange()
+  if (robot || !page.robot) await openShipped(page, robot || names[0], values)
+  else await page.arrange()
 }
 
 start().catch(error => {
   place.notice.hidden = false
   place.notice.classList.add('error')
   place.notice.textContent =
-    `The page cannot start: ${error.message}. It needs WebGL and ` +
+    `The page cannot start: ${ended(error.message)} It needs WebGL and ` +
     'WebAssembly, as in Chrome 91, Firefox 113, Safari 16.4 or later.'
 })

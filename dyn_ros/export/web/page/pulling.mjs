@@ -17,6 +17,7 @@ export class Puller {
   constructor(page) {
     this.page = page
     this.held = null // {frame, offset, plane, target}
+    this.keys = new Set() // arrow keys that are down
     const {canvas} = page.picture
     canvas.addEventListener('pointerdown', event => this.grab(event), true)
     canvas.addEventListener('pointermove', event => this.follow(event), true)
@@ -96,6 +97,7 @@ export class Puller {
   /** Let go. */
   release() {
     this.held = null
+    this.keys.clear()
     if (this.page.simulation) this.page.simulation.pull = null
     this.page.picture.controls.enabled = true
     this.page.picture.canvas.style.cursor = ''
@@ -103,23 +105,36 @@ export class Puller {
   }
 
   pressKey(event) {
-    const direction = event.shiftKey && KEYS[event.key]
-    if (!direction || !this.page.terms || !this.page.simulation) return
-    const {robot, terms, picture, markers} = this.page
+    if (!event.shiftKey || !KEYS[event.key] || !this.page.terms || !this.page.simulation) return
+    const {robot, terms} = this.page
     const frame = robot.model.frames.findIndex(({name}) => name === this.page.frame)
     if (robot.model.frames[frame].joint < 0) return
     const point = transform(terms.oMf, frame, [0, 0, 0])
+    event.preventDefault()
+    if (this.held?.plane) return
+    this.keys.add(event.key)
     if (!this.held) this.hold(frame, point)
+    this.turnToKeys()
+  }
+
+  /** Pull in the direction of the arrow keys that are down. */
+  turnToKeys() {
+    const {picture, markers} = this.page
+    const directions = Array.from(this.keys, key => KEYS[key])
+    const direction = [0, 1].map(k => directions.reduce((sum, other) => sum + other[k], 0))
     const [right, up] = [0, 1].map(k =>
       new Vector3().setFromMatrixColumn(picture.camera.matrixWorld, k).toArray()
     )
     const length = (KEY_FORCE / SPRING) * markers.reach
     this.held.vector = scaled(length, add(scaled(direction[0], right), scaled(direction[1], up)))
-    event.preventDefault()
   }
 
   releaseKey(event) {
-    if (this.held && !this.held.plane && (KEYS[event.key] || event.key === 'Shift')) this.release()
+    const isPulling = this.held !== null && !this.held.plane
+    if (!isPulling || !(KEYS[event.key] || event.key === 'Shift')) return
+    this.keys.delete(event.key)
+    if (event.key === 'Shift' || !this.keys.size) this.release()
+    else this.turnToKeys()
   }
 
   /** Set the force on the simulated robot. */

@@ -39,9 +39,13 @@ export class Picture {
     })
     this.isMoved = false // by the user
     this.points = [[0, 0, 0]]
-    canvas.addEventListener('keydown', event => event.key === 'f' && this.fit())
+    canvas.addEventListener('keydown', event => this.pressKey(event))
     new ResizeObserver(() => this.resize()).observe(canvas.parentElement)
     this.resize()
+  }
+
+  pressKey({key, ctrlKey, altKey, metaKey}) {
+    if (key.toLowerCase() === 'f' && !ctrlKey && !altKey && !metaKey) this.fit()
   }
 
   /** Request a frame. */
