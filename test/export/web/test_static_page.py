@@ -50,9 +50,7 @@ COLLADA = """<?xml version="1.0"?><COLLADA xmlns="http://www.collada.org/2005/11
 </triangles></mesh></geometry></library_geometries><library_visual_scenes><visual_scene id="s">
 <node id="n"><instance_geometry url="#g"/></node></visual_scene></library_visual_scenes>
 <scene><instance_visual_scene url="#s"/></scene></COLLADA>"""
-POLYGON = COLLADA.replace("triangles", "polylist").replace(
-    "<p>", f"<vcount>{10**9}</vcount><p>"
-)
+POLYGON = COLLADA.replace("triangles", "polylist").replace("<p>", f"<vcount>{10**9}</vcount><p>")
 OBJ = "mtllib box.mtl\nusemtl red\nv 0 0 0\nv 0.2 0 0\nv 0 0.2 0\nf 1 2 3\n"
 MTL = "newmtl red\nKd 1 0 0\n"
 
@@ -377,6 +375,55 @@ def test_a_slider_moves_the_robot_while_a_link_is_held(page):
     page.run("dynRosPage.puller.release()")
 
 
+def test_number_fields_show_what_is_used(page):
+    page.open("robot=arm7&payload=2")
+    page.wait("dynRosPage.meshesLoaded")
+    for tab, label, value, shown in (
+        ("Move", "shoulder_yaw [rad], number", "999", None),
+        ("Move", "shoulder_yaw [rad], number", "", None),
+        ("Load", "Payload [kg], number", "", "2"),
+        ("Load", "Payload [kg], number", "-3", "0"),
+        ("Load", "Gravity along z [m/s²]", "9999", "-9.81"),
+        ("Load", "Gravity along z [m/s²]", "", "-9.81"),
+    ):
+        page.choose_tab(tab)
+        field = page.tab.get_by_label(label, exact=True)
+        field.fill(value)
+        field.press("Enter")
+        expected = str(page.run("+dynRosPage.q[0].toFixed(4)")) if shown is None else shown
+        assert field.input_value() == expected
+    assert page.run("dynRosPage.q[0]") > 1
+
+
+def test_addresses_of_the_users_file(page, tmp_path):
+    (tmp_path / "mine.urdf").write_text(describe())
+    page.drop(tmp_path, "mine.urdf")
+    page.run("location.hash = 'file=mine.urdf&q=0.4&v=0.2&payload=2&camera=2,0,0,0,0,0'")
+    page.wait("dynRosPage.q[0] === 0.4 && dynRosPage.v[0] === 0.2 && !!dynRosPage.simulation")
+    assert page.run("dynRosPage.picture.view") == [2, 0, 0, 0, 0, 0]
+    assert page.run("dynRosPage.robot.payload.mass") == 2
+    page.run("location.hash = 'robot=nonexistent'")
+    page.wait("!document.querySelector('#notice').hidden")
+    assert page.notice().startswith('"nonexistent" is not on this page')
+    assert page.run("dynRosPage.title") == "mine.urdf"
+
+
+def test_code_of_a_file_with_any_name(page, tmp_path):
+    name = "a b\nsystem(0);'.urdf"
+    content = json.dumps(describe())
+    page.run(
+        "const transfer = new DataTransfer();"
+        f"transfer.items.add(new File([{content}], {json.dumps(name)}));"
+        "document.querySelector('#file').files = transfer.files;"
+        "document.querySelector('#file').dispatchEvent(new Event('change'))"
+    )
+    page.wait(f"dynRosPage.title === {json.dumps(name)} && dynRosPage.meshesLoaded")
+    page.choose_tab("Code")
+    code = page.tab.get_by_label("C++", exact=True).inner_text().splitlines()
+    assert code[1].startswith("// dyn_ros export --model 'a b?system(0);'\\''.urdf' --out")
+    assert code[2] == "#include <cstdio>"
+
+
 def test_changes_while_meshes_load(page, tmp_path):
     (tmp_path / "a.stl").write_bytes(stl())
     (tmp_path / "slow.urdf").write_text(describe(mesh("a.stl")))
@@ -447,11 +494,23 @@ def test_keyboard(page):
     page.tab.get_by_role("tab", name="Torques").focus()
     page.tab.keyboard.press("ArrowRight")
     assert page.tab.get_by_role("tab", name="Inertia").get_attribute("aria-selected") == "true"
+    page.tab.keyboard.press("End")
+    assert page.tab.get_by_role("tab", name="Code").get_attribute("aria-selected") == "true"
+    page.tab.keyboard.press("ArrowRight")
+    assert page.tab.get_by_role("tab", name="Torques").get_attribute("aria-selected") == "true"
     page.tab.focus("#canvas")
+    page.tab.keyboard.press("ArrowLeft")
+    assert page.run("dynRosPage.picture.isMoved")
+    page.tab.keyboard.press("Shift+F")
+    assert not page.run("dynRosPage.picture.isMoved")
     page.tab.keyboard.down("Shift")
+    page.tab.keyboard.down("ArrowRight")
     page.tab.keyboard.down("ArrowUp")
     page.wait("dynRosPage.isMoving && dynRosPage.v.some(x => Math.abs(x) > 1e-3)")
+    page.tab.keyboard.up("ArrowRight")
+    assert page.run("[...dynRosPage.puller.keys]") == ["ArrowUp"]
     page.tab.keyboard.up("ArrowUp")
+    assert page.run("dynRosPage.puller.held") is None
     page.tab.keyboard.up("Shift")
     page.wait("!dynRosPage.isMoving")
 
