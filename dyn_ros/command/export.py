@@ -182,12 +182,12 @@ def _write_page(options: argparse.Namespace) -> None:
             report = export_page(options.out, options.page, progress, texts.__getitem__)
         else:
             report = export_page(options.out, progress=progress)
-    print(f"wrote {options.out}: open {options.out / 'index.html'} in a browser")
-    print(f"meshes inside: {report.mesh_count}")
     for line in report.omitted[:_MAX_OMITTED]:
         arguments.print_warning(options, line)
     if len(report.omitted) > _MAX_OMITTED:
         print(f"and {len(report.omitted) - _MAX_OMITTED} more", file=sys.stderr)
+    meshes = f" with {report.mesh_count} meshes" if texts else ""
+    print(f"wrote {options.out}{meshes}: open {options.out / 'index.html'} in a browser")
 
 
 def _write_web_module(options: argparse.Namespace) -> None:
