@@ -4,7 +4,7 @@
 
 import pytest
 
-from .chromium import CHROMIUM, SWITCHES
+from .chromium import open_browser
 
 
 @pytest.fixture
@@ -20,10 +20,5 @@ def server():
 @pytest.fixture(scope="module")
 def browser():
     """Chromium, if it is installed."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: run `make test`")
-    if CHROMIUM is None:
-        pytest.skip("no Chromium: apt install chromium")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=SWITCHES)
+    with open_browser() as browser:
         yield browser
-        browser.close()

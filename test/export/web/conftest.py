@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from export.tools import require_tools
-from viewer.chromium import CHROMIUM, SWITCHES
+from viewer.chromium import open_browser
 
 PROGRAMS = Path(__file__).parent
 
@@ -42,10 +42,5 @@ def node():
 @pytest.fixture(scope="module")
 def browser():
     """Chromium, if it is installed."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: run `make test`")
-    if CHROMIUM is None:
-        pytest.skip("no Chromium: apt install chromium")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=SWITCHES)
+    with open_browser() as browser:
         yield browser
-        browser.close()
