@@ -365,8 +365,9 @@ def introduction(browser, targets):
     yield from f"""\
 # Calls in a web page
 
-`python benchmarks/web.py --write docs/web_performance.md` writes this page. Contenders take turns.
-The tables of robots show the shortest time of a call in nanoseconds.
+`python benchmarks/web.py --write docs/web_performance.md` writes this page. The programs
+run in turn, so that other load affects all alike. The robots' tables show the shortest time of a
+call in nanoseconds.
 
 - {" and ".join(f"**{target}**" for target in targets)}: the library that `dyn_ros export` writes
   for these processors, called from C.
@@ -386,7 +387,7 @@ def module_lines(folder, times):
         "Times in milliseconds are the shortest and, in parentheses, the median, without the "
         "download. *Start* compiles and instantiates the module; *first call* reads arm7 and calls "
         f"`rnea`. The ten functions are {', '.join(f'`{name}`' for name in TEN_FUNCTIONS)}. Their "
-        "goals are 170 kB, 50 kB with gzip, and a start in Chromium in 15 ms.",
+        "goals are at most 170 kB, 50 kB with gzip, and 15 ms to start in Chromium.",
         "",
         "| | kB | gzip | brotli | Chromium: start | first call | Node.js: start | first call |",
         "| --- |" + " --- |" * 7,
@@ -406,10 +407,10 @@ def memory_lines(memory):
     yield from (
         "## Memory",
         "",
-        "Each robot has an instance of the module, whose memory has a goal of 10 MB. With "
-        f"{len(FUNCTIONS)} functions, it uses:",
+        "Each robot has an instance of the module. After the "
+        f"{len(FUNCTIONS)} functions below, its memory is to be at most 10 MB:",
         "",
-        "| | MB | workspaces of all functions [MB] |",
+        "| | MB | workspaces of all functions, in addition [MB] |",
         "| --- | --- | --- |",
     )
     for robot, sizes in memory.items():

@@ -179,7 +179,7 @@ def test_errors(node, module, tmp_path):
         "text": [-19, "set_gravity: gravity is 123; expected 3 numbers"],
         "unknown": [
             None,
-            "contacts: an entry has no dimensoin; expected an object with frame, dimension, "
+            "contacts: unknown property dimensoin; expected an object with frame, dimension, "
             "reference_frame, other, placement, other_placement, kp, kd",
         ],
         "no_list": [None, "contacts: list is undefined; expected an array"],
@@ -189,7 +189,10 @@ def test_errors(node, module, tmp_path):
             "Cannot assign to read only property 'nq' of object '#<Model>'",
         ],
         "slot": [-15, "set_payload: an integer is not one of the values in the header"],
-        "contacts": [None, "contact_dynamics: contacts: expected what model.contacts(...) returns"],
+        "contacts": [
+            None,
+            "contact_dynamics: contacts: expected what contacts(...) of this model returns",
+        ],
         "many": [-17, "contacts_init: too many contacts, constraints, or constraints on one tip"],
         "dimension": [-15, "contacts_init: an integer is not one of the values in the header"],
         "restitution": [-18, "contacts_init: a number is negative or beyond its limits"],

@@ -165,7 +165,8 @@ export class Model {
   /** Contacts in the order of their rows, at most 36. For operational_space_bias and so on, the contact is the frame of
    *  the task. */
   contacts(list: Contact[], settings?: ContactSettings): Structure<'contacts'>
-  /** A constraint for each of `tips`; `axes` are frames, or -1 for the world, the default. singularity: 0 drops
+  /** A constraint for each of `tips`, in which a frame is repeated: three constraints of one frame are
+   *  constraints(['tool', 'tool', 'tool']). `axes` are frames, or -1 for the world, the default. singularity: 0 drops
    *  constraints with eigenvalues up to the tolerance times the largest, 1 up to the tolerance, 2 damps them. A negative
    *  tolerance, the default, is 1e-12, 1e-14 or 1e-6. priority: 0 equal, 1 feedforward, 2 external force,
    *  3 constraint: what the constraints do not oppose. */

@@ -357,7 +357,7 @@ export class Model {
   #structure(kind, address) {
     const {size, offsets} = this.#memory.structures[kind]
     const bytes = this.#memory.bytes.slice(address, address + size)
-    return new Structure(kind, this.#memory.view.getInt32(address + offsets.rows, true), bytes)
+    return new Structure(this, kind, this.#memory.view.getInt32(address + offsets.rows, true), bytes)
   }
 
   // --- arguments
@@ -450,8 +450,8 @@ export class Model {
     if (argument === 'joint') return this.#joint(value)
     if (kind === 'integer') return integer(name, argument, value ?? fallback)
     if (kind !== 'array') {
-      if (value?.kind !== kind) {
-        throw new TypeError(`${name}: ${argument}: expected what model.${kind}(...) returns`)
+      if (value?.kind !== kind || value.model !== this) {
+        throw new TypeError(`${name}: ${argument}: expected what ${kind}(...) of this model returns`)
       }
       this.#memory.bytes.set(value.bytes, address)
       return address
@@ -473,8 +473,9 @@ export class Model {
 
 /** Contacts or constraints of a model, as its functions take them. */
 class Structure {
-  constructor(kind, rows, bytes) {
-    Object.assign(this, {kind, rows, bytes})
+  constructor(model, kind, rows, bytes) {
+    Object.assign(this, {model, kind, rows, bytes})
+    Object.freeze(this)
   }
 }
 
@@ -488,10 +489,12 @@ function integer(name, argument, value) {
 function requireCount(name, argument, values, count) {
   if (typeof values === 'object' && values?.length === count) return
   const size = typeof values === 'object' && values?.length !== undefined
-    ? `has ${values.length} numbers` : `is ${describe(values)}`
-  const text = `${name}: ${argument} ${size}; expected ${count} numbers`
+    ? `has ${countOfNumbers(values.length)}` : `is ${describe(values)}`
+  const text = `${name}: ${argument} ${size}; expected ${countOfNumbers(count)}`
   throw new DynRosError(ERRORS.WRONG_SIZE, text)
 }
+
+const countOfNumbers = (count) => `${count} number${count === 1 ? '' : 's'}`
 
 function requireList(name, argument, list) {
   if (Array.isArray(list)) return
@@ -501,6 +504,6 @@ function requireList(name, argument, list) {
 function requireKeys(name, value, keys) {
   const unknown = Object.keys(Object(value)).filter((key) => !keys.includes(key))
   if (typeof value === 'object' && value !== null && !unknown.length) return
-  const fault = unknown.length ? `has no ${unknown.join(', ')}` : `is ${describe(value)}`
-  throw new TypeError(`${name}: an entry ${fault}; expected an object with ${keys.join(', ')}`)
+  const fault = unknown.length ? `unknown property ${unknown.join(', ')}` : `got ${describe(value)}`
+  throw new TypeError(`${name}: ${fault}; expected an object with ${keys.join(', ')}`)
 }
