@@ -73,8 +73,8 @@ NODE, CHROMIUM_SIMD, CHROMIUM_SCALAR = "Node.js", "Chromium", "Chromium without 
 METHOD = "`dyn_ros.mjs`"
 MAX_MODEL_SIZE = 4096  # bytes of the C structure
 TURN = 2e6  # ns of calls of one contender
-STARTS = 3  # of processes, since code is faster at some places of the memory
-LOADS = 10  # of each module
+STARTS = 3  # processes of each contender, since code is faster at some places of the memory
+LOADS = 10  # starts of each module that are timed
 
 
 class Ratio(NamedTuple):

@@ -45,7 +45,7 @@ _NAMES: dict[str, dict[ModuleType, str]] = {
 }
 """Names of the constants of each part of the layout, by the module that defines them."""
 
-_MAX_SAFE_INTEGER = 2**53 - 1  # of a JavaScript number
+_MAX_SAFE_INTEGER = 2**53 - 1  # larger integers are strings, since JavaScript rounds them
 _CODECS = ("ascii", "latin_1", "utf_8", "utf_8_sig", "utf_16", "utf_16_le", "utf_16_be")
 
 

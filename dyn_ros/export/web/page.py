@@ -47,7 +47,7 @@ SHIPPED_ROBOTS = (
     *sorted((PAGE / "robots").glob("*.urdf")),
 )
 _CHECKOUT = Path(__file__).parents[3]
-_ROOT_JOINTS = {"mobile_arm": "planar"}  # of shipped robots for which the page chooses another one
+_SHIPPED_ROOT_JOINTS = {"mobile_arm": "planar"}  # where the page would choose another one
 # The functions that the page uses. All but the first module are loaded when they are needed.
 MODULES: Mapping[str, Sequence[str]] = {
     "engine": (
@@ -228,7 +228,7 @@ def _bundle(packages: Path, entry: Path, output: Path) -> None:
             "--charset=utf8",
             "--legal-comments=none",
             "--log-level=warning",
-            "--drop:console",  # of three; the page reports what matters
+            "--drop:console",  # three's loaders log; the page reports what matters
             f"--outfile={output}",
         ]
     )
@@ -300,7 +300,7 @@ def robot_script(
     content: dict[str, object] = {"urdf": text, "files": packed, "root": ""}
     if path.absolute() in SHIPPED_ROBOTS:
         content["path"] = path.absolute().relative_to(_CHECKOUT).as_posix()
-        content["root"] = _ROOT_JOINTS.get(path.stem, "")
+        content["root"] = _SHIPPED_ROOT_JOINTS.get(path.stem, "")
     script = _script_text(f"robots/{name}", content)
     return RobotScript(script, mesh_count, [_printable(line) for line in omitted])
 
