@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dyn_ros.command import main as cli
-from dyn_ros.export.web import page
+from dyn_ros.export.web import page, page_meshes
 
 SECRET = b"-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjE\n"
 STL = bytes(80) + struct.pack("<I12fH", 1, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0)
@@ -97,7 +97,7 @@ def test_meshes_must_look_like_meshes(tmp_path, name, content):
 
 
 def test_large_meshes_are_left_out(tmp_path, monkeypatch):
-    monkeypatch.setattr(page, "MAX_TEXT_SIZE", 1000)
+    monkeypatch.setattr(page_meshes, "MAX_TEXT_SIZE", 1000)
     script = export(tmp_path, {"robot/a.obj": OBJ * 20, "robot/a.stl": STL}, "a.obj", "a.stl")
     assert list(files_of(script)) == ["a.stl"]
     assert "use a coarser mesh" in script.omitted[0]
