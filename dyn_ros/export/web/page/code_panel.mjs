@@ -136,7 +136,8 @@ function shellLines(page) {
   const {robot, q, v, state} = page
   const path = shellQuoted(page.robotPath)
   const {gravity} = state.values
-  const hasNames = robot.coordinates.length === robot.model.nq
+  const hasEarth = String(gravity) === String(EARTH)
+  const hasNames = robot.singles.length === robot.model.nq
   const positions = hasNames
     ? robot.singles.map(({name, idx_q}) => shellQuoted(`${name}=${numbers([q[idx_q]])}`))
     : Array.from(q, x => numbers([x]))
@@ -144,9 +145,7 @@ function shellLines(page) {
     robot.root === 'fixed' ? '' : ` --root-joint ${robot.root}`,
     positions.length ? ` --q ${positions.join(' ')}` : '',
     v.some(x => x !== 0) ? ` --v ${Array.from(v, x => numbers([x])).join(' ')}` : '',
-    String(gravity) === String(EARTH)
-      ? ''
-      : ` --gravity ${gravity.map(x => numbers([x])).join(' ')}`
+    hasEarth ? '' : ` --gravity ${gravity.map(x => numbers([x])).join(' ')}`
   ]
   return [
     ...(robot.payload ? ['# without the payload:'] : []),
@@ -154,6 +153,7 @@ function shellLines(page) {
     `dyn_ros check ${path}`,
     `dyn_ros view ${path}`,
     '',
+    ...(hasEarth ? [] : ['# with the gravity of the earth:']),
     `ros2 launch dyn_ros dynamics.launch.py robot_description_file:=${path}` +
       (robot.root === 'fixed' ? '' : ` root_joint:=${robot.root}`),
     'ros2 topic echo /dynamics/gravity'
