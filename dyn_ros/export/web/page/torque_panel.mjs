@@ -7,8 +7,12 @@ import {UNLIMITED, loadColor, loadOf} from './markers.mjs'
 
 export const SOURCE_TEXTS = {
   gravity: 'Torques g(q) that hold the robot at rest, with its payload.',
-  nle: 'Torques of gravity, Coriolis and centrifugal forces: nle(q, v).',
-  motors: 'Torques of the motors, which hold the posture'
+  nle: 'Torques of gravity, Coriolis and centrifugal forces: nle(q, v).'
+}
+const MOTOR_TEXTS = {
+  hold: 'Torques of the motors, which hold the posture.',
+  float: 'Torques of the motors, which compensate gravity.',
+  off: 'The motors are off.'
 }
 
 /** The tab Torques. */
@@ -73,8 +77,7 @@ export class TorquePanel {
   update(tau) {
     const source = this.page.source
     this.source.choose(source)
-    const standing = this.page.feet.length ? ' on its feet.' : '.'
-    this.text.textContent = SOURCE_TEXTS[source] + (source === 'motors' ? standing : '')
+    this.text.textContent = SOURCE_TEXTS[source] ?? this.motorText()
     this.rows.forEach(({node, fill, value, share, limit, hasLimit, isBase}, k) => {
       node.hidden = isBase && source === 'motors'
       const load = loadOf(tau[k], limit)
@@ -88,6 +91,13 @@ export class TorquePanel {
         : 'no limit'
       share.classList.toggle('over', hasLimit && Math.abs(load) > 1)
     })
+  }
+
+  motorText() {
+    const {motors} = this.page.state.values
+    const text = MOTOR_TEXTS[motors]
+    const isStanding = motors === 'hold' && this.page.feet.length > 0
+    return isStanding ? text.replace('.', ' on its feet.') : text
   }
 
   /** Say the largest torque to a screen reader. */
