@@ -46,7 +46,8 @@ export class FramePanel {
         class: 'soft',
         text:
           'Manipulability is √det(J J′) of the linear rows for the ' +
-          'position, and of all rows, with m and rad (Yoshikawa, 1985).'
+          'position, and of all rows, with m and rad (Yoshikawa, 1985). It and the singular ' +
+          'values are those at the frame’s origin, for any axes.'
       })
     )
   }
@@ -77,11 +78,16 @@ export class FramePanel {
       v.reduce((sum, x, j) => sum + J[6 * j + i] * x, 0)
     )
     const X = oMf.subarray(16 * k, 16 * k + 12)
-    const {position, all, singular} = manipulability(J, model.nv)
+    const {position, all, singular} = manipulability(
+      this.page.jacobian(q, k, REFERENCES.indexOf('LOCAL_WORLD_ALIGNED')),
+      model.nv
+    )
+    const point =
+      state.values.reference === 'WORLD' ? ' of the body’s point at the world’s origin' : ''
     const texts = [
       `${list([X[3], X[7], X[11]])} m`,
       `${list(rollPitchYaw(X))} rad`,
-      `${list(velocity.slice(0, 3))} m/s`,
+      `${list(velocity.slice(0, 3))} m/s${point}`,
       `${list(velocity.slice(3))} rad/s`,
       `${numberText(position, 4)} (position), ${numberText(all, 4)} (all)`,
       list(singular)
