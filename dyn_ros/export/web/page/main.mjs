@@ -33,9 +33,12 @@ const place = Object.fromEntries(
 class NoRobotError extends FileError {}
 
 async function start() {
-  const state = new State(readAddress(location.hash))
-  const {values} = state
   const names = Array.from(place.robots.options, option => option.value)
+  const address = new State(readAddress(location.hash)).values
+  const {robot, file, theme, embed} = address
+  const isMissing = !names.includes(robot) && (robot || file)
+  const state = new State(isMissing ? {theme, embed} : address)
+  const {values} = state
   document.body.classList.toggle('embedded', values.embed !== '')
   const page = new Page(await loadEngine(), state, place)
   if (values.embed) page.embed = new Embed(page, values.embed, place.embed)
@@ -54,11 +57,11 @@ async function start() {
   )
   addEventListener('hashchange', () => applyAddress(page, names))
   globalThis.dynRosPage = page
-  await openFirst(page, names)
+  await openFirst(page, names, address)
 }
 
-async function openFirst(page, names) {
-  const {robot, file, ...wanted} = page.state.values
+/** Open the robot of an address, or the first one, until the address's file is dropped. */
+async function openFirst(page, names, {robot, file, ...wanted}) {
   const isKnown = names.includes(robot)
   await openShipped(page, isKnown ? robot : names[0], isKnown ? wanted : {})
   if (!isKnown && (robot || file)) awaitFile(page, {robot, file, wanted})
