@@ -78,8 +78,8 @@ export const baseHeight = (robot, scene) => rootHeight(robot, scene, robot.place
 export function choosePosture(robot, scene, legs) {
   const q = robot.zero
   const isLeg = new Set(legs.flat())
-  for (const {joint, idx_q, isLimited, isPlanar, lower, upper} of robot.coordinates) {
-    if (isLimited && !isLeg.has(joint) && !isPlanar) q[idx_q] = 0.5 * (lower + upper)
+  for (const {joint, idx_q, isLimited, isPlanar, start} of robot.coordinates) {
+    if (isLimited && !isLeg.has(joint) && !isPlanar) q[idx_q] = start
   }
   if (legs.length) foldLegs(robot, scene, legs, q)
   else raise(robot, scene, q)

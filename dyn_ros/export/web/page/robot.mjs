@@ -27,11 +27,19 @@ class Coordinate {
     return !this.isPrismatic
   }
 
-  /** Return the ends of its slider: its limits, within half a turn or 1 m. */
+  /** Return the ends of its slider: its limits, or half a turn or 1 m. */
   get range() {
+    if (this.isLimited && this.lower < this.upper) return [this.lower, this.upper]
     const most = this.isAngle ? NO_LIMIT.angle : NO_LIMIT.distance
     const [lower, upper] = [Math.max(this.lower, -most), Math.min(this.upper, most)]
     return lower < upper ? [lower, upper] : [-most, most]
+  }
+
+  /** The position that is shown first: the center of its limits, or zero between wide limits. */
+  get start() {
+    const isWide = this.isAngle && this.upper - this.lower > 2 * Math.PI + 1e-3
+    const hasZero = this.lower <= 0 && this.upper >= 0
+    return isWide && hasZero ? 0 : 0.5 * (this.lower + this.upper)
   }
 
   /** Whether the description limits it. */
