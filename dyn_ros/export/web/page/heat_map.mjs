@@ -8,6 +8,8 @@ const MIN_NUMBER_WIDTH = 30 // px of a cell with a number
 const MAX_CELL = 44 // px
 const MIN_WHOLE_CELL = 3 // px; smaller cells have fractions of pixels
 const MIN_GAP_CELL = 8 // px; larger cells have gaps
+const NOISE = 1e-9 // relative to the largest entry; smaller entries are rounding errors
+const SMALL = 0.1 // smaller entries have significant digits, not decimals
 const LABEL = 10 // px; letters of the names of rows
 
 /** A heat map; arrow keys and the pointer choose an entry, which is read out below. */
@@ -89,9 +91,10 @@ export class HeatMap {
     for (let i = 0; i < rows; i++) {
       for (let j = 0; j < columns; j++) {
         const x = entry(i, j)
-        const share = x === 0 ? 0 : (Math.abs(x) / largest) ** 0.35
+        const share = Math.abs(x) / largest
         const color = x < 0 ? negative : positive
-        image.data.set([...color, 255 * (0.04 + 0.76 * share)], 4 * (columns * i + j))
+        const alpha = share < NOISE ? 0 : 0.04 + 0.76 * share ** 0.35
+        image.data.set([...color, 255 * alpha], 4 * (columns * i + j))
       }
     }
     const canvas = element('canvas', {width: columns, height: rows})
@@ -114,7 +117,7 @@ export class HeatMap {
     for (let i = 0; i < rows; i++) {
       for (let j = 0; j < columns; j++) {
         const text = shortText(entry(i, j), largest)
-        context.fillText(text, (j + 0.5) * this.cell, (i + 0.5) * this.cell)
+        context.fillText(text, (j + 0.5) * this.cell, (i + 0.5) * this.cell, this.cell - 3)
       }
     }
   }
@@ -126,7 +129,8 @@ export class HeatMap {
       return
     }
     const [i, j] = [Math.min(this.chosen[0], rows - 1), Math.min(this.chosen[1], columns - 1)]
-    const value = `${numberText(entry(i, j), 4)} ${this.unit(i, j)}`
+    const x = entry(i, j)
+    const value = `${smallText(x, this.largest(), 4) ?? numberText(x, 4)} ${this.unit(i, j)}`
     this.readout.textContent = `${rowNames[i]}, ${columnNames[j]}: ${value}`
   }
 
@@ -157,9 +161,14 @@ export class HeatMap {
 }
 
 function shortText(x, largest) {
-  if (Math.abs(x) < 5e-4 * largest) return '0'
   const digits = Math.abs(x) >= 100 ? 0 : Math.abs(x) >= 10 ? 1 : 2
-  return numberText(x, digits)
+  return smallText(x, largest, 2) ?? numberText(x, digits)
+}
+
+/** Return the text of a small number with significant digits; null for other numbers. */
+function smallText(x, largest, digits) {
+  if (Math.abs(x) < NOISE * largest) return '0'
+  return Math.abs(x) < SMALL ? String(Number(x.toPrecision(digits))).replaceAll('-', '−') : null
 }
 
 /** Return red, green and blue of a color such as #1c7ed6. */
