@@ -95,8 +95,10 @@ function cppLines(page) {
   const {payload, gravity, reference} = state.values
   const lines = [
     `// dyn_ros export --out dyn_ros_cpp`,
-    `// dyn_ros export --model ${shellQuoted(page.robotPath)} --out robot.dynros` +
+    `// dyn_ros export --model ${shellQuoted(page.robotPath)} --out my_robot.dynros` +
       (robot.root === 'fixed' ? '' : ` --root-joint ${robot.root}`),
+    '// g++ -std=c++17 main.cpp $(PKG_CONFIG_PATH=dyn_ros_cpp/lib/pkgconfig ' +
+      'pkg-config --cflags --libs dyn_ros) -Wl,-rpath,$PWD/dyn_ros_cpp/lib',
     '#include <cstdio>',
     '#include <vector>',
     '',
@@ -104,7 +106,7 @@ function cppLines(page) {
     '',
     'int main()',
     '{',
-    '  dyn_ros::Model model("robot.dynros");'
+    '  dyn_ros::Model model("my_robot.dynros");'
   ]
   if (String(gravity) !== String(EARTH)) {
     lines.push(`  model.set_gravity(std::vector<double>{${numbers(gravity)}});`)
@@ -123,14 +125,24 @@ function cppLines(page) {
     '  dyn_ros::GeneralizedGravity gravity(model);',
     '  dyn_ros::Crba inertia(model);',
     '  dyn_ros::FrameJacobian jacobian(model);',
-    '  gravity(q);',
-    '  inertia(q);',
-    `  jacobian(q, model.frame(${quoted(page.frame)}), DYN_ROS_${reference});`,
+    `  const int frame = model.frame(${quoted(page.frame)});`,
+    '',
+    ...checked('gravity(q)'),
+    ...checked('inertia(q)'),
+    ...checked(`jacobian(q, frame, DYN_ROS_${reference})`),
     '  for (double torque : gravity.g()) std::printf("%g\\n", torque);',
     '}'
   )
   return lines.join('\n')
 }
+
+/** Return lines of C++ that call a function and end the program if it fails. */
+const checked = call => [
+  `  if (int error = ${call}) {`,
+  '    std::puts(dyn_ros_error_text(error));',
+  '    return 1;',
+  '  }'
+]
 
 function shellLines(page) {
   const {robot, q, v, state} = page
@@ -153,7 +165,7 @@ function shellLines(page) {
     `dyn_ros check ${path}`,
     `dyn_ros view ${path}`,
     '',
-    ...(hasEarth ? [] : ['# with the gravity of the earth:']),
+    ...(hasEarth ? [] : ['# with the gravity of the Earth:']),
     `ros2 launch dyn_ros dynamics.launch.py robot_description_file:=${path}` +
       (robot.root === 'fixed' ? '' : ` root_joint:=${robot.root}`),
     'ros2 topic echo /dynamics/gravity'
@@ -161,7 +173,7 @@ function shellLines(page) {
 }
 
 /** Return an argument of a shell; control characters, which would end a line, become "?". */
-function shellQuoted(argument) {
+export function shellQuoted(argument) {
   const text = argument.replace(/[\p{Cc}\u2028\u2029]/gu, '?')
   return /^[\w=.,/+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
 }
