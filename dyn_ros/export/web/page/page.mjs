@@ -30,6 +30,7 @@ import {TorquePanel} from './torque_panel.mjs'
 const NOTICE_TIME = 10_000 // ms
 const EMBED_MARGIN = 0.2 // of arrows at the chosen frame / reach
 const PANEL_INTERVAL = 60 // ms; numbers change no faster while the robot moves
+const ANNOUNCE_INTERVAL = 1000 // ms; for screen readers
 const MIN_MASS_FRACTION = 0.005 // joints that carry less, such as fingers, are minor
 
 /** The page of one robot at a time. */
@@ -517,6 +518,7 @@ export class Page {
     if (this.simulation.motors === 'hold') this.q = this.simulation.restingPosture()
     this.v = new Float64Array(this.robot.model.nv)
     this.isMoving = false
+    this.isChanged = true
     this.onAddress?.()
   }
 
@@ -609,10 +611,20 @@ export class Page {
     if (this.right.isShown(this.inertia.node)) this.inertia.update(this.terms)
     if (this.right.isShown(this.frames.node)) this.frames.update(this.terms)
     if (this.right.isShown(this.code.node) && !this.isMoving) this.code.update()
-    if (this.isChanged && !this.isMoving) {
+    this.announce(now)
+  }
+
+  /** Announce torques after a change, and now and then during a motion. */
+  announce(now) {
+    const say = () => this.torques.announce(this.shownTorques)
+    if (this.isMoving) {
+      if (now - (this.announced ?? 0) < ANNOUNCE_INTERVAL) return
+      this.announced = now
+      say()
+    } else if (this.isChanged) {
       this.isChanged = false
       clearTimeout(this.announcing)
-      this.announcing = setTimeout(() => this.torques.announce(this.shownTorques), 800)
+      this.announcing = setTimeout(say, 800)
     }
   }
 

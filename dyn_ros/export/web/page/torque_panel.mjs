@@ -70,7 +70,7 @@ export class TorquePanel {
       element('span', {class: 'track', 'aria-hidden': true}, fill)
     )
     node.querySelector('.track').classList.toggle('unlimited', !hasLimit)
-    return {node, fill, value, share, limit, hasLimit}
+    return {node, fill, value, share, limit, hasLimit, name, unit}
   }
 
   /** Show torques (nv). */
@@ -100,11 +100,21 @@ export class TorquePanel {
     return isStanding ? text.replace('.', ' on its feet.') : text
   }
 
-  /** Say the largest torque to a screen reader. */
+  /** Say to a screen reader which torque is closest to its limit. */
   announce(tau) {
-    const k = tau.reduce((best, x, n) => (Math.abs(x) > Math.abs(tau[best]) ? n : best), 0)
-    if (!tau.length) return
-    const name = this.page.robot.model.velocity_names[k]
-    this.largest.textContent = `Largest torque: ${numberText(tau[k])}, ${name}`
+    const torques = this.rows
+      .map((row, k) => ({...row, torque: tau[k], load: Math.abs(tau[k] / row.limit)}))
+      .filter(({node}) => !node.hidden)
+    const limited = torques.filter(row => row.hasLimit)
+    if (limited.length) {
+      const {name, torque, unit, load} = largestBy(limited, row => row.load)
+      const share = `${Math.round(100 * load)} %`
+      this.largest.textContent = `Closest to its limit: ${name}, ${numberText(torque)} ${unit} (${share})`
+    } else if (torques.length) {
+      const {name, torque, unit} = largestBy(torques, row => Math.abs(row.torque))
+      this.largest.textContent = `Largest torque: ${name}, ${numberText(torque)} ${unit}`
+    }
   }
 }
+
+const largestBy = (rows, size) => rows.reduce((a, b) => (size(b) > size(a) ? b : a))
