@@ -155,7 +155,7 @@ function raise(robot, scene, q) {
   for (const k of [...slots, ...slots]) {
     if (best.height >= -1e-6) return
     const coordinate = robot.singles.find(({joint}) => joint === k)
-    const [lower, upper] = coordinate.range
+    const [lower, upper] = coordinate.nearRange
     let center = q[coordinate.idx_q]
     for (let n = 0; n < CENTERS; n++) {
       q[coordinate.idx_q] = lower + ((upper - lower) * (n + 0.5)) / CENTERS

@@ -29,7 +29,11 @@ class Coordinate {
 
   /** Return the ends of its slider: its limits, or half a turn or 1 m. */
   get range() {
-    if (this.isLimited && this.lower < this.upper) return [this.lower, this.upper]
+    return this.isLimited && this.lower < this.upper ? [this.lower, this.upper] : this.nearRange
+  }
+
+  /** Return the part of its limits that is within half a turn or 1 m. */
+  get nearRange() {
     const most = this.isAngle ? NO_LIMIT.angle : NO_LIMIT.distance
     const [lower, upper] = [Math.max(this.lower, -most), Math.min(this.upper, most)]
     return lower < upper ? [lower, upper] : [-most, most]
