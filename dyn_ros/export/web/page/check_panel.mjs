@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Findings about inertias, warnings about the description, and files that are missing.
 
+import {shellQuoted} from './code_panel.mjs'
 import {element} from './dom.mjs'
 
 const MOST = 200 // lines of each list
@@ -29,19 +30,19 @@ export class CheckPanel {
     this.chosen = null
     this.failed = []
     this.findings.replaceChildren(...findings.slice(0, MOST).map(finding => this.finding(finding)))
-    if (!findings.length) this.findings.append(line('Nothing is wrong with the inertias.', 'good'))
+    if (!findings.length) this.findings.append(line('No impossible inertias found.', 'good'))
     if (findings.length > MOST) this.findings.append(line(`${findings.length - MOST} more`))
     this.warnings.replaceChildren(...warnings.slice(0, MOST).map(text => line(text)))
     this.files.replaceChildren()
     for (const [shape, reason] of failures) this.addFile(shape.uri, reason)
     this.note.textContent =
-      'dyn_ros check also compares the inertias with the meshes, and limits ' +
-      'with each other: dyn_ros check robot.urdf'
+      `\`dyn_ros check ${shellQuoted(this.page.robotPath)}\` also compares inertias with ` +
+      'shapes, and checks limits.'
     this.update()
   }
 
   finding({link, what, advice}) {
-    const text = `${what}; ${advice}`
+    const text = `${what}; ${advice}`.replaceAll('kg m2', 'kg m²')
     const node = element(
       'button',
       {
