@@ -2,18 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Payload and gravity.
 
-import {button, element, newId, numberText, select} from './dom.mjs'
+import {element, newId, numberText, select} from './dom.mjs'
 import {clamp} from './geometry.mjs'
-import {EARTH} from './state.mjs'
 
 const MAX_PAYLOAD = 5 // kg, of the slider; more can be typed
 const MAX_GRAVITY = 1000 // m/s2
 const MAX_TYPED = 1e4 // kg
 const DIRECTIONS = [
   ['0,0,-9.81', 'Earth, down (−z)'],
-  ['0,0,9.81', 'hanging from a ceiling (+z)'],
-  ['-9.81,0,0', 'on a wall (−x)'],
-  ['0,-9.81,0', 'on a wall (−y)'],
+  ['0,0,9.81', 'Robot on a ceiling (+z)'],
+  ['-9.81,0,0', 'Robot on a wall (−x)'],
+  ['0,-9.81,0', 'Robot on a wall (−y)'],
   ['0,0,-3.71', 'Mars'],
   ['0,0,-1.62', 'Moon'],
   ['0,0,0', 'none']
@@ -62,7 +61,7 @@ export class LoadPanel {
     )
     this.directions = select(
       'Gravity',
-      [...DIRECTIONS, ['', 'as below']],
+      [...DIRECTIONS, ['', 'custom']],
       '',
       text => text && state.set({gravity: text.split(',').map(Number)})
     )
@@ -89,16 +88,13 @@ export class LoadPanel {
       this.frame,
       element('p', {
         class: 'soft',
-        text: 'A ball of titanium that touches the origin of the frame.'
+        text:
+          'A titanium ball; its surface touches the frame’s origin, ' +
+          'its center is on the z axis.'
       }),
       element('h2', {text: 'Gravity [m/s²]'}),
       this.directions,
       vector,
-      element(
-        'div',
-        {class: 'buttons'},
-        button('Earth', () => state.set({gravity: EARTH}))
-      ),
       this.total
     )
   }
