@@ -297,23 +297,33 @@ export class Page {
     this.simulation = new Simulation(robot, model, contacts, this.feet, legs)
     this.simulation.motors = this.state.values.motors
     this.simulation.onFall = () => {
-      this.holdAgain()
-      this.say('The robot has fallen; its motors let it stand again.')
+      const motors = this.motorsAfterFall()
+      const text = 'The robot fell and was set up again.'
+      const isSame = motors === this.state.values.motors
+      this.endMotion(motors)
+      this.say(isSame ? text : `${text} Motors is back to "hold the posture".`)
     }
     this.simulation.onStop = joint => {
-      this.holdAgain()
+      this.endMotion('hold')
       const reason = joint ? `Joint ${joint} moves almost no inertia` : 'Numbers are too large'
       this.say(`${reason}; the motion cannot be computed.`, true)
     }
     this.restart()
   }
 
-  /** End a motion; the motors hold the posture again. */
-  holdAgain() {
+  /** Return what the motors do after a fall: the same, unless it was they that let it fall. */
+  motorsAfterFall() {
+    const {motors} = this.state.values
+    const isPulled = this.puller.held !== null
+    return motors === 'float' && isPulled ? motors : 'hold'
+  }
+
+  /** End a motion; the motors then hold the posture, or do what else is chosen. */
+  endMotion(motors) {
     this.puller.release()
-    this.simulation.motors = 'hold'
-    this.state.set({motors: 'hold'})
-    if (this.hasPanels) this.move.motors.input.value = 'hold'
+    this.simulation.motors = motors
+    this.state.set({motors})
+    if (this.hasPanels) this.move.motors.input.value = motors
   }
 
   /** Let the simulation rest in the present posture. */
