@@ -32,7 +32,7 @@ export class FramePanel {
       this.facts.append(element('dt', {text: name}), value)
       return value
     })
-    this.map = new HeatMap('Jacobian', (i, j) => this.unitOf(i, j))
+    this.map = new HeatMap('Jacobian', (i, j) => this.unitOf(i, j), {hasRowNames: true})
     this.node = element(
       'div',
       {},

@@ -14,9 +14,9 @@ const LABEL = 10 // px; letters of the names of rows
 
 /** A heat map; arrow keys and the pointer choose an entry, which is read out below. */
 export class HeatMap {
-  /** `name` is that of the matrix, `unit(i, j)` the unit of an entry. */
-  constructor(name, unit = () => '') {
-    Object.assign(this, {name, unit, chosen: null})
+  /** `name` is that of the matrix, `unit(i, j)` the unit of an entry; rows can have names. */
+  constructor(name, unit = () => '', {hasRowNames = false} = {}) {
+    Object.assign(this, {name, unit, hasRowNames, chosen: null})
     this.canvas = element('canvas', {
       tabindex: 0,
       role: 'img',
@@ -27,7 +27,9 @@ export class HeatMap {
     })
     this.readout = element('p', {class: 'readout', 'aria-live': 'polite'})
     this.frame = element('div', {class: 'heat'}, this.canvas)
-    this.node = element('div', {}, this.frame, this.readout)
+    this.rowNames = element('div', {class: 'row-names', 'aria-hidden': true})
+    const map = element('div', {class: 'map'}, hasRowNames ? this.rowNames : null, this.frame)
+    this.node = element('div', {}, map, this.readout)
     new ResizeObserver(() => this.values && this.draw()).observe(this.frame)
   }
 
@@ -49,6 +51,7 @@ export class HeatMap {
     const exact = Math.min(MAX_CELL, width / columns)
     const cell = exact < MIN_WHOLE_CELL ? exact : Math.floor(exact)
     this.cell = cell
+    if (this.hasRowNames) this.drawRowNames()
     const ratio = Math.min(devicePixelRatio, 2)
     const [right, bottom] = [columns * cell, rows * cell]
     Object.assign(this.canvas, {
@@ -69,6 +72,14 @@ export class HeatMap {
       const [i, j] = this.chosen
       context.strokeRect(j * cell + 0.5, i * cell + 0.5, cell - 1, cell - 1)
     }
+  }
+
+  drawRowNames() {
+    const isShown = this.cell >= LABEL
+    this.rowNames.replaceChildren(
+      ...this.values.rowNames.map(text => element('span', {text: isShown ? text : ''}))
+    )
+    this.rowNames.style.gridAutoRows = `${this.cell}px`
   }
 
   largest() {
@@ -125,7 +136,7 @@ export class HeatMap {
   read() {
     const {rows, columns, entry, rowNames, columnNames} = this.values
     if (!this.chosen) {
-      this.readout.textContent = 'Point at an entry to read it.'
+      this.readout.textContent = 'Point at or tap an entry to read it.'
       return
     }
     const [i, j] = [Math.min(this.chosen[0], rows - 1), Math.min(this.chosen[1], columns - 1)]

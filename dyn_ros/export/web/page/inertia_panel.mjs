@@ -17,7 +17,7 @@ export class InertiaPanel {
       'Total energy',
       'Moving mass',
       'Center of mass',
-      'Diagonal of M, largest / smallest'
+      'Diagonal of M'
     ].map(name => {
       const value = element('dd', {})
       this.facts.append(element('dt', {text: name}), value)
@@ -52,7 +52,7 @@ export class InertiaPanel {
       `${numberText(kinetic + potential, 3)} J`,
       `${numberText(mass, 3)} kg`,
       `${Array.from(com, x => numberText(x, 3)).join(', ')} m`,
-      nv ? [Math.max, Math.min].map(f => numberText(f(...diagonal), 4)).join(' / ') : '–'
+      nv ? [Math.min, Math.max].map(f => numberText(f(...diagonal), 4)).join(' to ') : '–'
     ]
     texts.forEach((text, k) => {
       this.values[k].textContent = text
