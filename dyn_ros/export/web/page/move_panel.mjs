@@ -51,6 +51,7 @@ export class MovePanel {
       oninput: () => this.applyFilter()
     })
     this.list = element('div', {class: 'sliders'})
+    this.noMatch = element('p', {class: 'soft', text: 'No joint matches.', role: 'status'})
     const buttons = element(
       'div',
       {class: 'buttons'},
@@ -67,7 +68,8 @@ export class MovePanel {
       this.motors,
       this.kind,
       element('div', {class: 'row'}, this.filter, this.degrees),
-      this.list
+      this.list,
+      this.noMatch
     )
   }
 
@@ -151,6 +153,7 @@ export class MovePanel {
     for (const {node, coordinate} of this.rows) {
       node.hidden = !coordinate.name.toLowerCase().includes(text)
     }
+    this.noMatch.hidden = !this.rows.length || this.rows.some(({node}) => !node.hidden)
   }
 
   /** Show the state. */
