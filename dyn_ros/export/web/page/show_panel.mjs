@@ -90,9 +90,8 @@ export class ShowPanel {
       element(
         'div',
         {class: 'buttons'},
-        button('Fit view', () => page.picture.fit()),
-        button('Picture', () => page.savePicture(), {title: 'Download a PNG'}),
-        button('Numbers', () => page.saveNumbers(), {title: 'Download all numbers as JSON'}),
+        button('Save picture', () => page.savePicture(), {title: 'Download a PNG'}),
+        button('Save numbers', () => page.saveNumbers(), {title: 'Download all numbers as JSON'}),
         button('Copy link', event => page.copyLink(event.target))
       )
     )
