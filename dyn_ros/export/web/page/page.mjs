@@ -116,6 +116,7 @@ export class Page {
     this.highlighted = null
     this.closeRobot()
     Object.assign(this, {opened: source, text, shapes, reader: new MeshReader(files, path)})
+    this.hasShapes = shapes.length > 0
     this.usualRoot = source.root ?? ''
     this.robotPath = source.shownPath ?? baseName(path)
     this.title = name

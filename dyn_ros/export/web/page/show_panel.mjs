@@ -46,6 +46,7 @@ export class ShowPanel {
       values.shapes,
       shapes => state.set({shapes})
     )
+    this.noShapes = element('p', {class: 'soft', text: 'This robot has no shapes.', hidden: true})
     this.inertia = choice(
       'Inertias',
       [
@@ -84,6 +85,7 @@ export class ShowPanel {
       'div',
       {},
       this.shapes,
+      this.noShapes,
       this.inertia,
       this.marks.map(mark => mark.control),
       this.theme,
@@ -100,6 +102,7 @@ export class ShowPanel {
   update() {
     const {shows, shapes, inertia, theme} = this.page.state.values
     this.shapes.choose(shapes)
+    this.noShapes.hidden = this.page.hasShapes !== false
     this.inertia.choose(inertia)
     this.theme.input.value = theme
     for (const {name, control} of this.marks) control.input.checked = shows.includes(name)
