@@ -50,6 +50,10 @@ export class MovePanel {
       'aria-label': 'Filter joints',
       oninput: () => this.applyFilter()
     })
+    this.stillness = element('p', {
+      class: 'soft',
+      text: 'The robot stays still; nle, energies and the frame’s velocity show the effect of v.'
+    })
     this.list = element('div', {class: 'sliders'})
     this.noMatch = element('p', {class: 'soft', text: 'No joint matches.', role: 'status'})
     const buttons = element(
@@ -67,6 +71,7 @@ export class MovePanel {
       this.root,
       this.motors,
       this.kind,
+      this.stillness,
       element('div', {class: 'row'}, this.filter, this.degrees),
       this.list,
       this.noMatch
@@ -90,6 +95,7 @@ export class MovePanel {
   build() {
     const {slider, degrees, motors} = this.page.state.values
     this.kind.choose(slider)
+    this.stillness.hidden = slider !== 'v'
     this.degrees.input.checked = degrees
     this.motors.input.value = motors
     this.rows = this.robot.coordinates.map(coordinate => this.row(coordinate))
