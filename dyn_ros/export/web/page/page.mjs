@@ -31,6 +31,7 @@ const NOTICE_TIME = 10_000 // ms
 const EMBED_MARGIN = 0.2 // of arrows at the chosen frame / reach
 const PANEL_INTERVAL = 60 // ms; numbers change no faster while the robot moves
 const ANNOUNCE_INTERVAL = 1000 // ms; for screen readers
+const TOOL_NAME = /(^|[^a-z])(tool0?|tcp|ee)([^a-z]|$)/i // also hand_tcp, ee_link
 const MIN_MASS_FRACTION = 0.005 // joints that carry less, such as fingers, are minor
 
 /** The page of one robot at a time. */
@@ -381,8 +382,8 @@ export class Page {
   }
 
   /**
-   * The last of the links that most joints move; of a robot with legs and arms, of an arm. Minor
-   * joints do not count.
+   * The last of the links that most joints move: of those that are named as tools, or of an arm
+   * of a robot with legs and arms. Minor joints do not count.
    */
   get tip() {
     if (this.tipOf !== this.robot) {
@@ -405,7 +406,8 @@ export class Page {
     const chains = robot.links.map(({name, index}) => ({name, chain: robot.chainOf(index)}))
     const moving = chains.filter(({chain}) => chain.length)
     const arms = moving.filter(({chain}) => chain.length > 2 && !chain.some(k => isLeg.has(k)))
-    const candidates = arms.length ? arms : moving
+    const tools = moving.filter(({name}) => TOOL_NAME.test(name))
+    const candidates = [tools, arms].find(links => links.length) ?? moving
     const depths = candidates.map(({chain}) => chain.filter(isMajor).length)
     return candidates[depths.lastIndexOf(maxOf(depths))]?.name ?? robot.links[0].name
   }
