@@ -179,7 +179,10 @@ function shortText(x, largest) {
 /** Return the text of a small number with significant digits; null for other numbers. */
 function smallText(x, largest, digits) {
   if (Math.abs(x) < NOISE * largest) return '0'
-  return Math.abs(x) < SMALL ? String(Number(x.toPrecision(digits))).replaceAll('-', '−') : null
+  if (Math.abs(x) >= SMALL) return null
+  const text = String(Number(x.toPrecision(digits)))
+  const short = x.toExponential(digits - 1)
+  return (short.length < text.length ? short : text).replaceAll('-', '−')
 }
 
 /** Return red, green and blue of a color such as #1c7ed6. */
