@@ -102,18 +102,22 @@ export class TorquePanel {
 
   /** Say to a screen reader which torque is closest to its limit. */
   announce(tau) {
+    this.largest.textContent = this.largestText(tau)
+  }
+
+  largestText(tau) {
     const torques = this.rows
       .map((row, k) => ({...row, torque: tau[k], load: Math.abs(tau[k] / row.limit)}))
       .filter(({node}) => !node.hidden)
     const limited = torques.filter(row => row.hasLimit)
     if (limited.length) {
       const {name, torque, unit, load} = largestBy(limited, row => row.load)
-      const share = `${Math.round(100 * load)} %`
-      this.largest.textContent = `Closest to its limit: ${name}, ${numberText(torque)} ${unit} (${share})`
-    } else if (torques.length) {
-      const {name, torque, unit} = largestBy(torques, row => Math.abs(row.torque))
-      this.largest.textContent = `Largest torque: ${name}, ${numberText(torque)} ${unit}`
+      const share = Math.round(100 * load)
+      return `Closest to its limit: ${name}, ${numberText(torque)} ${unit} (${share} %)`
     }
+    if (!torques.length) return ''
+    const {name, torque, unit} = largestBy(torques, row => Math.abs(row.torque))
+    return `Largest torque: ${name}, ${numberText(torque)} ${unit}`
   }
 }
 
