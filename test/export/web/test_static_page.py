@@ -408,6 +408,113 @@ def test_addresses_of_the_users_file(page, tmp_path):
     assert page.run("dynRosPage.title") == "mine.urdf"
 
 
+def test_a_link_to_a_file_that_is_not_here(page, tmp_path):
+    (tmp_path / "mine.urdf").write_text(describe())
+    page.open("file=mine.urdf&q=0.4&payload=2&gravity=0,0,-1.62")
+    page.wait("dynRosPage.meshesLoaded")
+    assert page.notice() == 'This link shows "mine.urdf"; drop this file to see it.'
+    assert page.run("dynRosPage.robot.payload") is None
+    assert page.numbers()["gravity"] == [0, 0, -9.81]
+    page.drop(tmp_path, "mine.urdf")
+    assert page.run("[dynRosPage.q[0], dynRosPage.robot.payload.mass]") == [0.4, 2]
+    assert page.numbers()["gravity"] == [0, 0, -1.62]
+
+
+def test_limits_in_degrees(page, tmp_path):
+    text = describe().replace('lower="-1" upper="1"', 'lower="-90" upper="180"')
+    (tmp_path / "degrees.urdf").write_text(text)
+    page.drop(tmp_path, "degrees.urdf")
+    assert page.run("dynRosPage.q[0]") == 0
+    assert page.run("dynRosPage.robot.coordinates[0].range") == [-90, 180]
+
+
+def test_a_planar_base_in_the_shell(page):
+    page.open("robot=mobile_arm&gravity=1,0,-9.81")
+    page.choose_tab("Code")
+    page.wait("document.querySelectorAll('.code pre')[2].textContent !== ''")
+    lines = page.tab.get_by_label("Command line and ros2", exact=True).inner_text().splitlines()
+    assert len(re.search(r"--q (.*) --gravity 1 0 -9.81", lines[0])[1].split()) == 10
+    assert "# with the gravity of the Earth:" in lines
+
+
+def test_texts_about_torques(page):
+    page.open("robot=arm7&source=motors")
+    for motors, text in (
+        ("hold", "Torques of the motors, which hold the posture."),
+        ("float", "Torques of the motors, which compensate gravity."),
+        ("off", "The motors are off."),
+    ):
+        page.run(f"dynRosPage.setMotors('{motors}')")
+        page.wait(f"dynRosPage.torques.text.textContent === '{text}'")
+    page.open("robot=arm7")
+    page.wait("dynRosPage.torques.largest.textContent !== ''")
+    said = page.run("dynRosPage.torques.largest.textContent")
+    assert re.fullmatch(r"Closest to its limit: \w+, \S+ N m \(\d+ %\)", said)
+
+
+def test_the_largest_torque_during_a_pull(page):
+    page.open("robot=arm7")
+    page.wait("dynRosPage.meshesLoaded && dynRosPage.torques.largest.textContent !== ''")
+    page.run("dynRosPage.torques.largest.textContent = ''")
+    page.run("dynRosPage.puller.hold(dynRosPage.robot.links.at(-1).index, [0, 0, 1])")
+    page.run("dynRosPage.wake()")
+    page.wait("dynRosPage.torques.largest.textContent !== ''")
+    assert page.run("dynRosPage.isMoving")
+    page.run("dynRosPage.puller.release()")
+
+
+def test_a_robot_with_a_tool_and_without_shapes(page, tmp_path):
+    text = re.sub(r"(?s)<visual>.*?</visual>", "", describe(tip="hand_tcp"))
+    longer = """<joint name="more" type="continuous"><parent link="hand_tcp"/>
+      <child link="finger"/></joint><link name="finger"/></robot>"""
+    (tmp_path / "tool.urdf").write_text(text.replace("</robot>", longer))
+    page.drop(tmp_path, "tool.urdf")
+    assert page.run("[dynRosPage.frame, dynRosPage.carrier]") == ["hand_tcp", "hand_tcp"]
+    assert not page.run("dynRosPage.show.noShapes.hidden")
+    page.run("dynRosPage.move.filter.value = 'leg'; dynRosPage.move.applyFilter()")
+    assert not page.run("dynRosPage.move.noMatch.hidden")
+    page.run("dynRosPage.move.filter.value = 'HINGE'; dynRosPage.move.applyFilter()")
+    assert page.run("dynRosPage.move.noMatch.hidden")
+
+
+def test_small_entries_of_a_matrix(page):
+    page.open("robot=arm7")
+    page.choose_tab("Inertia")
+    page.run(
+        "dynRosPage.inertia.map.show(1, 4, (i, j) => [2, 1e-12, -0.0004, 0.00018][j], ['r'],"
+        " ['a', 'b', 'c', 'd'])"
+    )
+    texts = []
+    for column in range(4):
+        page.run(f"dynRosPage.inertia.map.choose([0, {column}])")
+        texts.append(page.run("dynRosPage.inertia.map.readout.textContent").split()[2])
+    assert texts == ["2.0000", "0", "\u22120.0004", "0.00018"]
+
+
+def test_manipulability_does_not_depend_on_axes(page):
+    page.open("robot=arm7")
+    page.choose_tab("Frame")
+    texts = set()
+    for axes in ("WORLD", "LOCAL", "LOCAL_WORLD_ALIGNED"):
+        page.run(f"dynRosPage.state.set({{reference: '{axes}'}}); dynRosPage.updatePanels(true)")
+        texts.add(tuple(page.tab.locator(".facts:visible dd").all_inner_texts()[4:6]))
+    assert len(texts) == 1
+
+
+def test_a_fall_keeps_motors_that_did_not_cause_it(page):
+    page.open("robot=quadruped")
+    page.wait("dynRosPage.meshesLoaded")
+    for motors, is_held, after in (("off", 0, "hold"), ("float", 0, "hold"), ("float", 1, "float")):
+        page.run(
+            f"dynRosPage.state.values.motors = '{motors}';"
+            f"dynRosPage.puller.held = {is_held} ? {{}} : null; dynRosPage.simulation.onFall()"
+        )
+        assert page.run("dynRosPage.state.values.motors") == after
+        assert page.notice().startswith("The robot fell and was set up again.")
+        assert ("Motors is back" in page.notice()) == (motors != after)
+    page.run("dynRosPage.setMotors('hold')")
+
+
 def test_code_of_a_file_with_any_name(page, tmp_path):
     name = "a b\nsystem(0);'.urdf"
     content = json.dumps(describe())
@@ -421,7 +528,7 @@ def test_code_of_a_file_with_any_name(page, tmp_path):
     page.choose_tab("Code")
     code = page.tab.get_by_label("C++", exact=True).inner_text().splitlines()
     assert code[1].startswith("// dyn_ros export --model 'a b?system(0);'\\''.urdf' --out")
-    assert code[2] == "#include <cstdio>"
+    assert code[3] == "#include <cstdio>"
 
 
 def test_changes_while_meshes_load(page, tmp_path):
