@@ -51,3 +51,17 @@ def read_errors(output, names=None):
     errors = dict(line.split() for line in output.splitlines())
     assert sorted(errors) == sorted(names or function_names())
     return {name: float(number) for name, number in errors.items()}
+
+
+def require_web_tools(needs_npm=False):
+    """Skip the test unless a module, or with npm a page, can be built."""
+    from dyn_ros.export.web.module import find_tools
+    from dyn_ros.export.web.page import install_packages
+
+    try:
+        find_tools()
+        if needs_npm:
+            require_tools("node", "npm")
+            install_packages()
+    except OSError as error:  # a tool is missing, or npm reaches no registry
+        pytest.skip(str(error))

@@ -24,6 +24,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import yaml
+from export.tools import require_web_tools
 from identification.recordings import perturbed, record, waves
 
 pytest.importorskip("rclpy", reason="no ROS here: rclpy is not importable")
@@ -436,6 +437,8 @@ def _own_command(graph, words):
     else:
         if words[0] == "export" and "--model" not in words:
             pytest.importorskip("numba", reason="nothing can be compiled")
+        if "--page" in words or "wasm32" in words:
+            require_web_tools(needs_npm="--page" in words)
         assert exit_code(words) == 0
     for name in {"motion.yaml", "payload.yaml"} & set(words):
         graph.written[name] = Path(name).read_text()
@@ -551,7 +554,7 @@ def test_it_does(graph, recordings, tmp_path, monkeypatch, command):
 
 
 def test_every_fence_has_a_language_that_is_tested():
-    """Python runs in test_docs.py, C and C++ in test/export; output of programs is compared."""
+    """Python runs in test_docs.py, other programs in test/export; output is compared."""
     for page in PAGES:
         for language, code in FENCE.findall(page.read_text()):
             assert language in (
@@ -563,6 +566,7 @@ def test_every_fence_has_a_language_that_is_tested():
                 "c",
                 "cpp",
                 "cmake",
+                "js",
                 "yaml",
             ), page
             if language == "json":

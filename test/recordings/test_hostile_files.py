@@ -133,7 +133,7 @@ def replace_by_pipe(path):
         lambda path: os.truncate(path, 0),
         lambda path: path.unlink(),
         lambda path: path.write_bytes(bytes(path.stat().st_size)),
-        lambda path: path.write_bytes(os.urandom(path.stat().st_size)),
+        lambda path: path.write_bytes(np.random.default_rng(0).bytes(path.stat().st_size)),
         replace_by_pipe,
     ],
 )

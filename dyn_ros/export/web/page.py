@@ -101,7 +101,7 @@ def export_page(
     }
     with tempfile.TemporaryDirectory(prefix="dyn_ros-page-") as temporary:
         build, result = Path(temporary) / "build", Path(temporary) / "result"
-        packages = _install_packages()
+        packages = install_packages()
         modules = _export_modules(Path(temporary), progress)
         _write_sources(build, modules["engine"])
         write_texts(
@@ -136,7 +136,7 @@ def _require_tools() -> None:
             )
 
 
-def _install_packages() -> Path:
+def install_packages() -> Path:
     """Install the packages of ``package-lock.json`` in the cache; return their folder."""
     folder = cache_folder().parent / "page"
     lock = (PAGE / "package-lock.json").read_bytes()

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from export.tools import require_tools
+from export.tools import require_tools, require_web_tools
 from viewer.chromium import open_browser
 
 PROGRAMS = Path(__file__).parent
@@ -21,12 +21,9 @@ def module(tmp_path_factory):
 def export_module(folder, target, functions=None):
     """Export functions, by default all, to a folder beside the programs; return the folder."""
     pytest.importorskip("numba", reason="nothing can be compiled")
-    from dyn_ros.export.web.module import export_web_module, find_tools
+    from dyn_ros.export.web.module import export_web_module
 
-    try:
-        find_tools()
-    except FileNotFoundError as error:
-        pytest.skip(str(error))
+    require_web_tools()
     export_web_module(folder, functions, target)
     for program in PROGRAMS.glob("*.mjs"):
         shutil.copy(program, folder)

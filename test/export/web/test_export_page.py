@@ -254,7 +254,7 @@ def test_shipped_robots_have_their_path_in_the_checkout(tmp_path):
 def no_build(monkeypatch):
     """The page's files are written without what Node.js and compilers make of them."""
     monkeypatch.setattr(page, "_require_tools", lambda: None)
-    monkeypatch.setattr(page, "_install_packages", lambda: Path(__file__).parent)
+    monkeypatch.setattr(page, "install_packages", lambda: Path(__file__).parent)
     monkeypatch.setattr(page, "_export_modules", lambda *_: {"engine": b"", "contacts": b""})
     monkeypatch.setattr(page, "_bundle", lambda *_: None)
     monkeypatch.setattr(page, "_write_sources", lambda *_: None)

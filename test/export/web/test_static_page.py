@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from export.tools import require_tools
+from export.tools import require_web_tools
 from viewer.chromium import TIMEOUT
 
 import dyn_ros
@@ -75,14 +75,9 @@ def mesh(uri):
 def folder(tmp_path_factory):
     """The page as ``make page`` builds it."""
     pytest.importorskip("numba", reason="nothing can be compiled")
-    from dyn_ros.export.web.module import find_tools
     from dyn_ros.export.web.page import export_page
 
-    require_tools("node", "npm")
-    try:
-        find_tools()
-    except FileNotFoundError as error:
-        pytest.skip(str(error))
+    require_web_tools(needs_npm=True)
     folder = tmp_path_factory.mktemp("page")
     export_page(folder)
     return folder
