@@ -393,7 +393,7 @@ def test_damage_is_mended_by_the_entry_that_finds_it(folder, monkeypatch):
 @needs_compiler
 def test_a_full_disk_costs_the_cache_alone(tmp_path):
     limit = "import resource, sys\nsys.dont_write_bytecode = True\n"
-    code = limit + "resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))\n" + SMALL
+    code = limit + "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n" + SMALL
     compiled, result, warning = run(code, DYN_ROS_CACHE_DIR=str(tmp_path))
     assert compiled and result == 8.0
     assert "small" in warning and "compiled again in the next process" in warning
