@@ -24,7 +24,7 @@ from .javascript_module import module_texts
 WEB_RUNTIME = Path(__file__).parent / "runtime"
 _COMPILER_FLAGS = (
     "-std=c11",
-    "-O2",
+    "-Os",
     "-DNDEBUG",
     "-ffreestanding",
     "-fno-builtin",
