@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Small pages beside formulas of the documentation.
 
-import {checkBox, choice, element, numberText, select} from './dom.mjs'
+import {checkBox, choice, element, numberText} from './dom.mjs'
+import {frameSelects} from './frame_panel.mjs'
 import {colorOf} from './glyphs.mjs'
 import {add, rotate} from './geometry.mjs'
 import {COLORS, loadColor, loadOf} from './markers.mjs'
@@ -88,10 +89,7 @@ class Frames {
   constructor(page) {
     this.page = page
     const {state} = page
-    this.frame = select('Frame', [], '', frame => state.set({frame}))
-    this.reference = select('Axes', REFERENCES, state.values.reference, reference =>
-      state.set({reference})
-    )
+    Object.assign(this, frameSelects(state)) // frame, reference
     this.sliders = new Sliders(page, false)
     this.speeds = new Sliders(page, true)
     this.table = element('table', {class: 'numbers'})

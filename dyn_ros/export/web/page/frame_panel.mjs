@@ -9,15 +9,20 @@ import {REFERENCES} from './state.mjs'
 
 const ROWS = ['vx', 'vy', 'vz', 'ωx', 'ωy', 'ωz']
 
+/** Return the lists from which a frame and the axes of its velocity are chosen. */
+export function frameSelects(state) {
+  const frame = select('Frame', [], '', frame => state.set({frame}))
+  const {reference: chosen} = state.values
+  const reference = select('Axes', REFERENCES, chosen, reference => state.set({reference}))
+  return {frame, reference}
+}
+
 /** The tab Frame. */
 export class FramePanel {
   constructor(page) {
     this.page = page
     const {state} = page
-    this.frame = select('Frame', [], '', frame => state.set({frame}))
-    this.reference = select('Axes', REFERENCES, state.values.reference, reference =>
-      state.set({reference})
-    )
+    Object.assign(this, frameSelects(state)) // frame, reference
     this.ellipsoid = checkBox('Velocity ellipsoid', false, isOn => state.toggle('ellipsoid', isOn))
     this.facts = element('dl', {class: 'facts'})
     this.values = [
