@@ -103,7 +103,7 @@ def _attribute(attribute: values.Attribute) -> dict[str, Any]:
     """Return what is read from an attribute; without ``default`` if it is required."""
     content = attribute.content
     entry: dict[str, Any] = {"words": content} if isinstance(content, tuple) else {"count": content}
-    if attribute.default is not values.REQUIRED:
+    if attribute.default is not values.NO_DEFAULT:
         entry["default"] = attribute.default
     if attribute.assumed:
         entry["assumed"] = attribute.assumed

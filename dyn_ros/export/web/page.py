@@ -52,7 +52,7 @@ _LAZY_SCRIPT = "dynRosRegister({name}, {content})\n"
 
 
 class PageReport(NamedTuple):
-    """How many meshes a page contains, and a line for each file that is missing or left out."""
+    """Number of meshes in a page, and a line for each file that is missing or left out."""
 
     mesh_count: int
     omitted: list[str]

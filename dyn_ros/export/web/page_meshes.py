@@ -126,22 +126,24 @@ def _add_references(files: dict[str, bytes], key: str, path: Path, package: Path
     omitted = []
     for text in dict.fromkeys(pattern.findall(files[key].decode("utf-8", "replace"))):
         reference = _reference_path(suffix, text)
-        other = path.parent / reference
-        other_key = posixpath.normpath(posixpath.join(posixpath.dirname(key), reference))
+        referenced_path = path.parent / reference
+        referenced_key = posixpath.normpath(posixpath.join(posixpath.dirname(key), reference))
         kinds = _LIBRARY_SUFFIXES if suffix == ".obj" else _IMAGE_SUFFIXES
-        if other_key in files or not reference:
+        if referenced_key in files or not reference:
             continue
-        if not os.path.isfile(other):
-            if other.suffix.lower() in kinds:  # otherwise, it may be the name of an element
+        if not os.path.isfile(referenced_path):
+            if (
+                referenced_path.suffix.lower() in kinds
+            ):  # otherwise, it may be the name of an element
                 omitted.append(f"'{shorten(reference)}' not found")
             continue
         try:
-            files[other_key] = _read_reference(other, kinds, package)
+            files[referenced_key] = _read_reference(referenced_path, kinds, package)
         except (OSError, ValueError) as error:
             omitted.append(f"'{shorten(reference)}' is left out: {_reason(error)}")
             continue
         if suffix == ".obj":
-            omitted += _add_references(files, other_key, other, package)
+            omitted += _add_references(files, referenced_key, referenced_path, package)
     return omitted
 
 

@@ -41,8 +41,8 @@ MIN_WIDTH = 1e-3  # m; RViz warns about solids of width zero
 MIN_ARROW_LENGTH = 1e-4  # m; shorter arrows are not shown
 TEXT_SIZE = 16  # bytes; the longest text is "-1.23e+100 N m"
 SPACE_WIDTH = 0.6  # relative to the height of letters; RViz's default is a meter or more
-PADDING_WIDTH = 0.02  # of a space in texts that end with spaces, which RViz centers with the text
-TEXT_HEIGHT, TEXTS_HEIGHT = 0.5, 0.3  # of a single text, and of one of many / scale
+PADDING_WIDTH = 0.02  # width of a space / height, in texts whose spaces RViz centers too
+SINGLE_TEXT_HEIGHT, TEXT_HEIGHT = 0.5, 0.3  # relative to the scale of the markers
 TEXT_OFFSET = 1.2  # from a joint towards the camera, out of its links / scale
 LINE_HEIGHT = 1.5  # from a text to the next one above / height of letters
 THIN_LINE_WIDTH = 0.3  # relative to the width of other lines
@@ -456,7 +456,7 @@ class _TorqueNumbers:
         self._limits = model.effort_limit[self._rows]
         self._limited = np.flatnonzero(np.isfinite(self._limits) & (self._limits > 0.0))
         self._choice = appearance.numbers
-        height = TEXTS_HEIGHT if self._choice == "all" else TEXT_HEIGHT
+        height = TEXT_HEIGHT if self._choice == "all" else SINGLE_TEXT_HEIGHT
         self._height = height * appearance.scale
         self._offset = TEXT_OFFSET * appearance.scale * CAMERA_DIRECTION
         self._up = geometry.up_direction(model.gravity)

@@ -32,7 +32,7 @@ from .tree import MAX_MIMIC_RATIO, MAX_URDF_NUMBER, SUPPORTED
 KNOWN_VERSIONS = ("1.0", "1.1", "1.2")
 """Versions of URDF that urdfdom 6 reads; the first is the default."""
 
-REQUIRED = object()
+NO_DEFAULT = object()
 TEXT = 0
 
 
@@ -40,13 +40,13 @@ class Attribute(NamedTuple):
     """Type and default of an attribute."""
 
     content: Any  # TEXT, the words of which it is one, or the count of its numbers
-    default: Any = REQUIRED
+    default: Any = NO_DEFAULT
     assumed: str = ""  # default in a warning, if the specification has none
 
 
 _NUMBER, _ZERO = Attribute(1), Attribute(1, 0.0)
 _VECTOR, _NAME = Attribute(3, (0.0, 0.0, 0.0)), Attribute(TEXT)
-_UNLIMITED = Attribute(1, None, assumed="inf")
+_UNLIMITED_NUMBER = Attribute(1, None, assumed="inf")
 
 ATTRIBUTES: dict[str, dict[str, Attribute]] = {
     "robot": {"name": Attribute(TEXT, "robot", assumed="robot")},
@@ -59,7 +59,12 @@ ATTRIBUTES: dict[str, dict[str, Attribute]] = {
     "parent": {"link": _NAME},
     "child": {"link": _NAME},
     "axis": {"xyz": Attribute(3)},
-    "limit": {"lower": _ZERO, "upper": _ZERO, "effort": _UNLIMITED, "velocity": _UNLIMITED},
+    "limit": {
+        "lower": _ZERO,
+        "upper": _ZERO,
+        "effort": _UNLIMITED_NUMBER,
+        "velocity": _UNLIMITED_NUMBER,
+    },
     "dynamics": {"damping": _ZERO, "friction": _ZERO},
     "mimic": {"joint": _NAME, "multiplier": Attribute(1, 1.0), "offset": _ZERO},
 }
@@ -184,7 +189,7 @@ def _attribute_value(
         return _parsed_text(
             text, content, f"{attribute} of {label}", NUMBER_LIMITS.get(tag, MAX_URDF_NUMBER)
         )
-    if default is REQUIRED:
+    if default is NO_DEFAULT:
         raise IncompleteElement(f"{label} has no attribute {attribute}; add it", element)
     if assumed:
         warnings.append(f"{label} has no {attribute}: assumed to be {assumed}")
