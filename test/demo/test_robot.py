@@ -16,6 +16,7 @@ pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make
 
 import rclpy
 from geometry_msgs.msg import WrenchStamped
+from participants import end_participant
 from rclpy.executors import SingleThreadedExecutor
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool
@@ -81,13 +82,20 @@ class Person:
         self.node.destroy_node()
 
 
-@pytest.fixture
-def person():
+@pytest.fixture(scope="module")
+def listener():
+    """A node that keeps the DDS participant of this process, while other nodes come and go."""
     rclpy.init(args=[])
+    node = rclpy.create_node("listener")
+    yield node
+    end_participant(node)
+
+
+@pytest.fixture
+def person(listener):
     person = Person()
     yield person
     person.close()
-    rclpy.shutdown()
 
 
 def wrench(frame, *force):
@@ -204,12 +212,9 @@ def test_what_it_publishes(person):
     [(["--rate", "100"], ""), (["--ros-args", "-r", "__ns:=/left"], "/left")],
     ids=["rate", "namespace"],
 )
-def test_ctrl_c_ends_the_robot_quietly(arguments, namespace):
+def test_ctrl_c_ends_the_robot_quietly(listener, arguments, namespace):
     command = [sys.executable, "-m", "dyn_ros.demo.robot", str(ARM), *arguments]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    context = rclpy.Context()
-    rclpy.init(args=[], context=context)
-    listener = rclpy.create_node("listener", context=context)
     end = time.monotonic() + LIMIT
     while not listener.count_publishers(f"{namespace}/joint_states"):
         assert time.monotonic() < end
@@ -217,8 +222,6 @@ def test_ctrl_c_ends_the_robot_quietly(arguments, namespace):
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=LIMIT)
-    listener.destroy_node()
-    rclpy.shutdown(context=context)
     assert (process.returncode, errors) == (0, "")
 
 

@@ -24,6 +24,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from participants import end_participant
 
 ARM7 = Path(__file__).parents[2] / "dyn_ros" / "robots" / "arm7.urdf"
 Q = np.array([0.3, -0.6, 0.9, -1.2, 1.5, 0.4, -0.2])
@@ -213,11 +214,8 @@ class Client:
         self.node.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, 10)
 
     def close(self):
-        import rclpy
-
         self.executor.shutdown()
-        self.node.destroy_node()
-        rclpy.shutdown(context=self.context)
+        end_participant(self.node)
 
     def serve(self, nodes):
         """Run nodes in this process whenever this client spins."""

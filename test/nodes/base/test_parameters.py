@@ -63,19 +63,8 @@ GOOD = [
 ]
 
 
-@pytest.fixture(scope="module")
-def context():
-    context = rclpy.Context()
-    rclpy.init(context=context)
-    # a context without nodes ends its DDS participant, which Fast DDS may do forever
-    other = rclpy.create_node("other", context=context)
-    yield context
-    other.destroy_node()
-    rclpy.shutdown(context=context)
-
-
 @pytest.fixture
-def make(context):
+def make(client):
     """Make a node's parameters, with initial values."""
     nodes = []
 
@@ -83,7 +72,7 @@ def make(context):
         values = {"start_type_description_service": False, **initial}
         node = rclpy.create_node(  # without topics and services
             "parameters",
-            context=context,
+            context=client.context,
             enable_rosout=False,
             start_parameter_services=False,
             parameter_overrides=[Parameter(name, value=value) for name, value in values.items()],

@@ -10,10 +10,8 @@ import pytest
 
 pytest.importorskip("rclpy", reason="no ROS: run `make test`")
 
-import rclpy
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
-from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.lifecycle import LifecycleNode
 from rclpy.serialization import serialize_message
@@ -30,13 +28,10 @@ with contextlib.suppress(ImportError):
 
 
 @pytest.fixture
-def node():
-    context = Context()
-    rclpy.init(args=[], context=context)
-    node = LifecycleNode("internals", namespace="/test_rclpy_internals", context=context)
+def node(client):
+    node = LifecycleNode("internals", namespace="/test_rclpy_internals", context=client.context)
     yield node
     node.destroy_node()
-    context.try_shutdown()
 
 
 @pytest.fixture
@@ -64,16 +59,14 @@ def test_a_node_knows_the_state_of_its_lifecycle(node):
     assert rclpy_internals.state_label(node) == "inactive", why
 
 
-def test_parameters_that_are_set_but_not_declared_are_known():
-    context = Context()
-    rclpy.init(args=["--ros-args", "-p", "gravty:=1.0"], context=context)
-    node = LifecycleNode("internals", context=context)
+def test_parameters_that_are_set_but_not_declared_are_known(client):
+    arguments = ["--ros-args", "-p", "gravty:=1.0"]
+    node = LifecycleNode("internals", context=client.context, cli_args=arguments)
     try:
         why = "misspelt parameters are not reported: Node._parameter_overrides has changed"
         assert rclpy_internals.parameter_overrides(node) == ["gravty"], why
     finally:
         node.destroy_node()
-        context.try_shutdown()
 
 
 def test_invalid_transitions_are_answered(node, spin):

@@ -8,8 +8,6 @@ import pytest
 
 pytest.importorskip("rclpy", reason="no ROS: run `make test`")
 
-import rclpy
-from rclpy.context import Context
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
@@ -21,15 +19,13 @@ NODES = ["/dyn_ros", "/dynamics", "/centroidal", "/vereshchagin", "/observer"]
 
 
 @pytest.fixture
-def make():
-    context = Context()
-    rclpy.init(args=[], context=context)
+def make(client):
     nodes = []
 
     def make(name, specs, **overrides):
         node = Node(
             name,
-            context=context,
+            context=client.context,
             parameter_overrides=[Parameter(key, value=value) for key, value in overrides.items()],
         )
         node.parameters = Parameters(
@@ -44,7 +40,6 @@ def make():
     yield make
     for node in nodes:
         node.destroy_node()
-    context.try_shutdown()
 
 
 def test_a_misspelt_parameter_is_named_with_what_was_meant(make):
