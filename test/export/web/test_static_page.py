@@ -6,6 +6,7 @@ import json
 import re
 import struct
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from viewer.chromium import TIMEOUT
 
 import dyn_ros
 
+CHECKOUT = Path(__file__).parents[3]
 ROBOTS = Path(dyn_ros.__file__).parent / "robots"
 PAGE = Path(dyn_ros.__file__).parent / "export" / "web" / "page"
 BOX = np.array([[x, y, z] for x in (-0.1, 0.1) for y in (-0.1, 0.1) for z in (-0.1, 0.1)])
@@ -270,7 +272,9 @@ def test_the_first_usable_description_of_a_folder(page, tmp_path):
     (tmp_path / "second.urdf").write_text(describe())
     (tmp_path / "b.xml").write_text("<package/>")
     page.drop(tmp_path, "first.urdf")
-    offered = page.run("Array.from(document.querySelectorAll('optgroup option'), x => x.text)")
+    offered = page.run(
+        "Array.from(document.querySelectorAll('#robots optgroup option'), x => x.text)"
+    )
     assert offered == ["b.xml", "a.urdf", "first.urdf", "second.urdf"]
     page.tab.select_option("#robots", label="a.urdf")
     page.wait("!!document.querySelector('.error:not([hidden])')")
@@ -426,7 +430,7 @@ def test_limits_in_degrees(page, tmp_path):
 def test_a_planar_base_in_the_shell(page):
     page.open("robot=mobile_arm&gravity=1,0,-9.81")
     page.choose_tab("Code")
-    page.wait("document.querySelectorAll('.code pre')[2].textContent !== ''")
+    page.wait("document.querySelectorAll('.code pre')[3].textContent !== ''")
     lines = page.tab.get_by_label("Command line and ros2", exact=True).inner_text().splitlines()
     assert len(re.search(r"--q (.*) --gravity 1 0 -9.81", lines[0])[1].split()) == 10
     assert "# with the gravity of the Earth:" in lines
@@ -524,6 +528,64 @@ def test_code_of_a_file_with_any_name(page, tmp_path):
     code = page.tab.get_by_label("C++", exact=True).inner_text().splitlines()
     assert code[1].startswith("// dyn_ros export --model 'a b?system(0);'\\''.urdf' --out")
     assert code[3] == "#include <cstdio>"
+
+
+LOADED = "payload=1.5&gravity=1,2,-9.81"
+
+
+@pytest.mark.parametrize("language", ["Python", "JavaScript"])
+@pytest.mark.parametrize("address", ["robot=arm7", f"robot=mobile_arm&{LOADED}", "robot=quadruped"])
+def test_copied_code_computes_the_same(page, module, node, tmp_path, address, language):
+    page.open(address)
+    page.wait("dynRosPage.meshesLoaded")
+    page.choose_tab("Code")
+    lines = page.tab.get_by_label(language, exact=True).inner_text()
+    for folder in ("dyn_ros", "docs"):
+        (tmp_path / folder).symlink_to(CHECKOUT / folder)
+    (tmp_path / "dyn_ros_web").symlink_to(module)
+    if language == "Python":
+        lines = (
+            f"{lines}\nprint(g.tolist() + nle.tolist() + M.ravel().tolist() + J.ravel().tolist())"
+        )
+        command = [sys.executable, "-c", lines]
+    else:
+        (tmp_path / "main.mjs").write_text(
+            f"{lines}\nconsole.log(JSON.stringify([...g, ...nle, ...M, ...J]))"
+        )
+        command = [node, "main.mjs"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT)
+    assert done.returncode == 0, done.stderr
+    g, nle, M, J = (
+        np.ravel(page.numbers()[name])
+        for name in ("generalized_gravity", "nonlinear_effects", "M", "frame_jacobian")
+    )
+    if language == "JavaScript":  # matrices are column by column where they are so in C
+        J = J.reshape(6, -1).T.ravel()
+    numbers = json.loads(done.stdout.splitlines()[-1])
+    np.testing.assert_allclose(numbers, np.concatenate([g, nle, M, J]), rtol=1e-4, atol=1e-4)
+
+
+def test_another_base_keeps_the_posture_of_joints(page):
+    page.open("robot=arm7")
+    page.wait("dynRosPage.meshesLoaded")
+    page.choose_tab("Move")
+    page.run("dynRosPage.setCoordinate(dynRosPage.robot.coordinates[3], 0.625)")
+    for root in ("floating", "planar", "fixed"):
+        page.tab.get_by_label("Base").select_option(root)
+        page.wait(f"dynRosPage.robot.root === '{root}' && dynRosPage.q.at(3 - 7) === 0.625")
+
+
+def test_frames_are_listed_by_their_kind(page):
+    page.open("robot=arm7")
+    page.choose_tab("Frame")
+    groups = page.run(
+        "[...document.querySelectorAll('.right optgroup')]"
+        ".map(group => [group.label, ...[...group.children].map(option => option.value)])"
+    )
+    model = dyn_ros.Model.from_urdf_file(ROBOTS / "arm7.urdf")
+    joints = [name for name in model.frame_names if name in (*model.joint_names, "tool_mount")]
+    links = [name for name in model.frame_names if name not in joints]
+    assert groups == [["Links", *links], ["Joints", *joints]]
 
 
 def test_changes_while_meshes_load(page, tmp_path):

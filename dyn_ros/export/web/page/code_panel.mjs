@@ -1,6 +1,6 @@
 // Copyright dyn_ros contributors
 // SPDX-License-Identifier: Apache-2.0
-// Lines that compute the same in Python, C++ and with ros2.
+// Lines that compute the same in Python, C++, JavaScript and with ros2.
 
 import {button, element} from './dom.mjs'
 import {EARTH} from './state.mjs'
@@ -9,7 +9,7 @@ import {EARTH} from './state.mjs'
 export class CodePanel {
   constructor(page) {
     this.page = page
-    this.blocks = ['Python', 'C++', 'Command line and ros2'].map(title => {
+    this.blocks = ['Python', 'C++', 'JavaScript', 'Command line and ros2'].map(title => {
       const code = element('pre', {tabindex: 0, 'aria-label': title})
       const copy = button('Copy', () => copyText(code.textContent, copy))
       return {code, node: element('section', {class: 'code'}, element('h2', {}, title, copy), code)}
@@ -22,7 +22,7 @@ export class CodePanel {
   }
 
   update() {
-    const texts = [pythonLines(this.page), cppLines(this.page), shellLines(this.page)]
+    const texts = [pythonLines, cppLines, javascriptLines, shellLines].map(write => write(this.page))
     texts.forEach((text, k) => {
       if (this.blocks[k].code.textContent !== text) this.blocks[k].code.textContent = text
     })
@@ -143,6 +143,43 @@ const checked = call => [
   '    return 1;',
   '  }'
 ]
+
+function javascriptLines(page) {
+  const {robot, q, v, state} = page
+  const {payload, gravity, reference} = state.values
+  const root = robot.root === 'fixed' ? '' : `, {rootJoint: '${robot.root}'}`
+  const frame = quoted(page.frame)
+  const lines = [
+    '// main.mjs; dyn_ros export --target wasm32 --out dyn_ros_web',
+    "import {readFile} from 'node:fs/promises'",
+    `import {${reference}, load} from './dyn_ros_web/dyn_ros.mjs'`,
+    "import {readUrdf} from './dyn_ros_web/urdf.mjs'",
+    '',
+    "const library = await load(readFile('dyn_ros_web/dyn_ros.wasm'))",
+    `const urdf = await readFile(${quoted(page.robotPath)}, 'utf8')`,
+    `const model = await library.model(readUrdf(urdf${root}).bytes)`
+  ]
+  if (String(gravity) !== String(EARTH)) lines.push(`model.set_gravity([${numbers(gravity)}])`)
+  if (payload && robot.payload) {
+    const {mass, com, inertia} = robot.payload
+    lines.push(
+      `const inertia = [${numbers(inertia)}]`,
+      `const carrier = model.frame_index(${quoted(page.carrier)})`,
+      `model.set_payload(0, carrier, ${numbers([mass])}, [${numbers(com)}], inertia)`
+    )
+  }
+  lines.push(
+    `const q = [${numbers(q)}]`,
+    `const v = [${numbers(v)}]`,
+    '',
+    'const {g} = model.generalized_gravity(q)',
+    'const {nle} = model.nonlinear_effects(q, v)',
+    'const {M} = model.crba(q)',
+    `const {frame_jacobian: J} = model.frame_jacobian(q, ${frame}, ${reference})`,
+    'console.log(g)'
+  )
+  return lines.join('\n')
+}
 
 function shellLines(page) {
   const {robot, q, v, state} = page

@@ -30,17 +30,25 @@ export function numberText(x, digits = 2) {
 /** Return a text with one full stop at its end. */
 export const ended = text => `${text.replace(/\.+$/, '')}.`
 
-/** Return a labeled select; `options` are values or pairs of a value and its text. */
+/**
+ * Return a labeled select. `options` are values, pairs of a value and its text, or groups of such
+ * `options` with a `label`.
+ */
 export function select(label, options, value, change) {
   const id = newId()
   const node = element('select', {id, onchange: () => change(node.value)})
   const control = element('div', {class: 'row'}, element('label', {for: id, text: label}), node)
+  const option = choice => {
+    const [key, text] = Array.isArray(choice) ? choice : [choice, choice]
+    return element('option', {value: key, text})
+  }
   control.fill = (choices, chosen) => {
     node.replaceChildren(
-      ...choices.map(choice => {
-        const [key, text] = Array.isArray(choice) ? choice : [choice, choice]
-        return element('option', {value: key, text})
-      })
+      ...choices.map(choice =>
+        choice.options
+          ? element('optgroup', {label: choice.label}, choice.options.map(option))
+          : option(choice)
+      )
     )
     node.value = chosen
   }

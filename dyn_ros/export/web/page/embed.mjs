@@ -3,7 +3,7 @@
 // Small pages beside formulas of the documentation.
 
 import {checkBox, choice, element, numberText} from './dom.mjs'
-import {frameSelects} from './frame_panel.mjs'
+import {frameOptions, frameSelects} from './frame_panel.mjs'
 import {colorOf} from './glyphs.mjs'
 import {add, rotate} from './geometry.mjs'
 import {COLORS, loadColor, loadOf} from './markers.mjs'
@@ -120,10 +120,8 @@ class Frames {
 
   showRobot() {
     const {robot} = this.page
-    this.frame.fill(
-      robot.model.frames.filter(frame => frame.joint >= 0).map(frame => frame.name),
-      this.page.frame
-    )
+    const moving = robot.model.frames.filter(frame => frame.joint >= 0)
+    this.frame.fill(frameOptions(moving), this.page.frame)
     this.sliders.showRobot()
     this.speeds.showRobot()
     if (!this.page.state.values.v && robot.singles.length) {
@@ -131,10 +129,6 @@ class Frames {
         this.page.v[idx_v] = [0.5, 0.4, 0][k]
       })
     }
-  }
-
-  get index() {
-    return this.page.robot.model.frames.findIndex(frame => frame.name === this.page.frame)
   }
 
   /** Return the velocity (6) in the chosen reference frame. */
@@ -157,7 +151,7 @@ class Frames {
       LOCAL: 'Axes of the frame; the velocity of the frame’s origin.',
       LOCAL_WORLD_ALIGNED: 'Axes of the world; the velocity of the frame’s origin.'
     }[reference]
-    const J = page.jacobian(page.q, this.index)
+    const J = page.jacobian(page.q, page.frameIndex)
     const velocity = this.velocity(J)
     const names = ['vx', 'vy', 'vz', 'ωx', 'ωy', 'ωz']
     const count = Math.min(page.robot.model.nv, MANY)
@@ -190,7 +184,7 @@ class Frames {
   draw(markers) {
     const {page} = this
     const {reference} = page.state.values
-    const k = this.index
+    const k = this.page.frameIndex
     const {oMf} = page.terms
     const velocity = this.velocity(page.jacobian(page.q, k))
     const isLocal = reference === 'LOCAL'
@@ -350,7 +344,7 @@ class Constraint {
     const {page, model} = this
     const {robot, q, terms} = page
     const {nv} = model
-    const k = robot.model.frames.findIndex(frame => frame.name === page.frame)
+    const k = page.frameIndex
     const tau = this.compensated.input.checked ? terms.g : new Float64Array(nv)
     const v = new Float64Array(nv)
     const free = robot.model.aba(q, v, tau).ddq

@@ -17,6 +17,17 @@ export function frameSelects(state) {
   return {frame, reference}
 }
 
+/** Return the names of frames as options: links, and joints that have another name than a link. */
+export function frameOptions(frames) {
+  const links = frames.filter(frame => frame.is_link).map(({name}) => name)
+  const joints = frames.map(({name}) => name).filter(name => !links.includes(name))
+  const groups = [
+    {label: 'Links', options: links},
+    {label: 'Joints', options: joints}
+  ]
+  return groups.filter(({options}) => options.length)
+}
+
 /** The tab Frame. */
 export class FramePanel {
   constructor(page) {
@@ -58,10 +69,7 @@ export class FramePanel {
   }
 
   showRobot(robot) {
-    this.frame.fill(
-      robot.model.frames.map(frame => frame.name),
-      this.page.frame
-    )
+    this.frame.fill(frameOptions(robot.model.frames), this.page.frame)
     this.isLinear = robot.model.velocity_names.map((_, k) => robot.floating >= 0 && k < 3)
     for (const {idx_v, isPrismatic} of robot.coordinates) this.isLinear[idx_v] = isPrismatic
   }
@@ -77,7 +85,7 @@ export class FramePanel {
     this.frame.input.value = this.page.frame
     this.reference.input.value = state.values.reference
     this.ellipsoid.input.checked = state.values.shows.includes('ellipsoid')
-    const k = model.frames.findIndex(frame => frame.name === this.page.frame)
+    const k = this.page.frameIndex
     const J = this.page.jacobian(q, k)
     const velocity = Array.from({length: 6}, (_, i) =>
       v.reduce((sum, x, j) => sum + J[6 * j + i] * x, 0)

@@ -4,6 +4,7 @@
 
 import {element, newId, numberText, select} from './dom.mjs'
 import {clamp} from './geometry.mjs'
+import {EARTH} from './state.mjs'
 
 const MAX_PAYLOAD = 5 // kg, of the slider; more can be typed
 const MAX_GRAVITY = 1000 // m/s2
@@ -79,6 +80,7 @@ export class LoadPanel {
       {class: 'vector', role: 'group', 'aria-label': 'Gravity [m/s²]'},
       this.components.map((input, k) => element('label', {}, 'xyz'[k], input))
     )
+    this.arrow = element('p', {class: 'soft', text: 'The arrow at the center of mass shows it.'})
     this.total = element('p', {class: 'soft'})
     this.node = element(
       'div',
@@ -95,6 +97,7 @@ export class LoadPanel {
       element('h2', {text: 'Gravity [m/s²]'}),
       this.directions,
       vector,
+      this.arrow,
       this.total
     )
   }
@@ -123,6 +126,7 @@ export class LoadPanel {
     this.mass.value = payload
     if (document.activeElement !== this.number) this.number.value = payload
     const text = gravity.join(',')
+    this.arrow.hidden = text === EARTH.join(',')
     this.directions.input.value = DIRECTIONS.some(([key]) => key === text) ? text : ''
     this.components.forEach((input, k) => {
       if (document.activeElement !== input) this.showComponent(k)

@@ -178,7 +178,7 @@ export class Page {
 
   /**
    * Choose base, posture and camera, with the shapes that are known. `changes` are what the user
-   * has changed since the last time, as `changes` returns it.
+   * has changed, as `changes` returns it.
    */
   async arrange(changes = null) {
     const {values} = this.state
@@ -200,7 +200,7 @@ export class Page {
     this.markers = new Markers(this.picture.scene, this.robot, scene)
     this.baseBodies = this.robot.fixedBodies()
     const posture = choosePosture(this.robot, scene, this.legs)
-    this.posture = posture
+    const chosen = this.standing(this.normalized(Float64Array.from(posture)))
     const isGiven = values.q?.length === posture.length
     const q = isGiven ? Float64Array.from(values.q) : posture
     const {nv} = this.robot.model
@@ -219,10 +219,10 @@ export class Page {
     if (this.hasPanels) this.showInPanels()
     this.handleChanges(new Set(['shapes', 'shows', 'theme']))
     this.onRobot?.()
-    this.arranged = {robot: this.robot, q: Float64Array.from(this.q), v: Float64Array.from(this.v)}
+    this.arranged = {robot: this.robot, q: chosen}
   }
 
-  /** Return what the user has changed of positions and velocities since `arrange`. */
+  /** Return what differs from the posture that the page has chosen, and from rest. */
   changes() {
     const {robot, arranged, q, v} = this
     if (arranged?.robot !== robot) return {apply: () => {}}
@@ -232,7 +232,7 @@ export class Page {
     )
     const speeds = new Map(robot.singles.map(({name, idx_v}) => [name, v[idx_v]]))
     const hasMoved = q.some((_, k) => isChanged(k))
-    const hasSpeed = v.some((x, k) => x !== arranged.v[k])
+    const hasSpeed = v.some(x => x !== 0)
     return {
       apply(other, positions, velocities) {
         const isSame = q.length === positions.length
@@ -254,13 +254,12 @@ export class Page {
     this.legs = findLegs(robot, this.scene)
   }
 
-  /** Attach the base to the world in another way. */
+  /** Attach the base to the world in another way; joints that the user has moved stay. */
   async setRoot(root) {
     if (!this.robot) return
-    this.state.values.q = null
-    this.state.values.v = null
-    this.state.values.root = root
-    await this.arrange()
+    const changes = this.changes()
+    Object.assign(this.state.values, {q: null, v: null, root})
+    await this.arrange(changes)
     this.onAddress?.()
   }
 
@@ -369,6 +368,11 @@ export class Page {
   /** The name of the chosen frame; by default, the tip. */
   get frame() {
     return this.known(this.state.values.frame) ?? this.tip
+  }
+
+  /** The index of the chosen frame: of a link, if a joint has the same name. */
+  get frameIndex() {
+    return this.robot.model.frame_index(this.frame)
   }
 
   /** The name of the frame that carries the payload. */
@@ -573,7 +577,7 @@ export class Page {
     if (shows.includes('frames')) markers.frames()
     if (shows.includes('axes')) markers.axes()
     if (shows.includes('ellipsoid')) {
-      const k = robot.model.frames.findIndex(frame => frame.name === this.frame)
+      const k = this.frameIndex
       markers.velocityEllipsoid(k, this.jacobian(this.q, k, LOCAL_WORLD_ALIGNED), robot.model.nv)
       markers.frames([k], 1.3)
     }
@@ -674,7 +678,7 @@ export class Page {
       for (const d of [-margin, margin]) points.push([x + d, y, z], [x, y + d, z], [x, y, z + d])
     }
     if (['frames', 'constraint'].includes(this.state.values.embed)) {
-      const k = this.robot.model.frames.findIndex(({name}) => name === this.frame)
+      const k = this.frameIndex
       const size = EMBED_MARGIN * this.markers.reach
       const place = [3, 7, 11].map(i => oMf[16 * k + i])
       for (const axis of [0, 1, 2]) {
@@ -715,7 +719,7 @@ export class Page {
     const {robot, q, v, terms} = this
     const {model} = robot
     const {values} = this.state
-    const frame = model.frames.findIndex(({name}) => name === this.frame)
+    const frame = this.frameIndex
     const rows = (flat, n) =>
       Array.from({length: flat.length / n}, (_, i) => Array.from(flat.subarray(n * i, n * i + n)))
     const J = this.jacobian(q, frame)

@@ -107,7 +107,7 @@ export class Puller {
   pressKey(event) {
     if (!event.shiftKey || !KEYS[event.key] || !this.page.terms || !this.page.simulation) return
     const {robot, terms} = this.page
-    const frame = robot.model.frames.findIndex(({name}) => name === this.page.frame)
+    const frame = this.page.frameIndex
     if (robot.model.frames[frame].joint < 0) return
     const point = transform(terms.oMf, frame, [0, 0, 0])
     event.preventDefault()
