@@ -60,8 +60,8 @@ def add_export(commands: Commands) -> None:
         nargs="*",
         type=Path,
         metavar="FILE",
-        help="write a web page that shows the dynamics of robots (URDF or xacro files; default: "
-        "four simple robots), with their meshes",
+        help="write a web page that shows the dynamics of robots, with their meshes (default: four "
+        f"simple robots): {arguments.ROBOT}",
     )
     command.add_argument(
         "--name",
@@ -174,12 +174,16 @@ def _write_page(options: argparse.Namespace) -> None:
     _reject_options(options, _MODEL_OPTIONS, "--model or --robot")
     if options.out is None:
         raise UsageError("specify --out FOLDER for the page")
-    texts = {path: robot_text(argparse.Namespace(robot=path)) for path in options.page}
+    texts = {}
+    for path in options.page:
+        robot = argparse.Namespace(robot=path, xacro=options.xacro)
+        arguments.find_robots(robot)
+        texts[robot.robot] = robot_text(robot)
     with _show_progress(options.out) as progress:
         from ..export.web.page import export_page
 
         if texts:
-            report = export_page(options.out, options.page, progress, texts.__getitem__)
+            report = export_page(options.out, list(texts), progress, texts.__getitem__)
         else:
             report = export_page(options.out, progress=progress)
     for line in report.omitted[:_MAX_OMITTED]:

@@ -81,7 +81,8 @@ def _run_arguments(argv: Sequence[str]) -> int:
     command_arguments, xacro_arguments = arguments.split_arguments(_remove_ros_arguments(argv))
     parser = _make_parser()
     options = parser.parse_args(command_arguments, argparse.Namespace(xacro=xacro_arguments))
-    if xacro_arguments and not (getattr(options, "robot", None) or getattr(options, "file", None)):
+    robots = [getattr(options, option, None) for option in ("robot", "file", "page")]
+    if xacro_arguments and not any(robots):
         name, value = next(iter(xacro_arguments.items()))
         parser.error(f"{name}:={value} is an argument for a xacro file, but no robot is specified")
     try:

@@ -6,7 +6,9 @@ import base64
 import gzip
 import json
 import struct
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -287,6 +289,28 @@ def test_the_command_expands_xacro(tmp_path, no_build, capsys):
     assert [script.name for script in scripts] == ["r.js", "s.js"]
     content = scripts[0].read_text()
     assert "a.stl" in content and "${name}" not in content and "xacro:property" not in content
+
+
+def test_the_command_passes_arguments_to_xacro(tmp_path, no_build, capsys):
+    pytest.importorskip("xacro")
+    text = describe("$(arg name).stl").replace('name="r"', XACRO)
+    text = text.replace("<link", '<xacro:arg name="name" default="b"/><link', 1)
+    write(tmp_path, {"a.stl": STL, "r.urdf.xacro": text, "s.urdf": describe()})
+    out = "--out", tmp_path / "page"
+    assert run("export", "--page", tmp_path / "r.urdf.xacro", "name:=a", *out) == 0
+    assert "a.stl" in (tmp_path / "page" / "robots" / "r.js").read_text()
+    assert run("export", "--page", tmp_path / "s.urdf", "name:=a", *out) == 2
+    assert "s.urdf is not a xacro file, and takes no arguments" in capsys.readouterr().err
+
+
+def test_the_command_finds_descriptions_by_name(tmp_path, monkeypatch, no_build):
+    write(tmp_path, {"a.stl": STL, "named.urdf": describe("a.stl")})
+    description = ModuleType("robot_descriptions.arm_description")
+    description.URDF_PATH = str(tmp_path / "named.urdf")
+    monkeypatch.setitem(sys.modules, "robot_descriptions", ModuleType("robot_descriptions"))
+    monkeypatch.setitem(sys.modules, "robot_descriptions.arm_description", description)
+    assert run("export", "--page", "arm_description", "--out", tmp_path / "page") == 0
+    assert (tmp_path / "page" / "robots" / "named.js").is_file()
 
 
 @pytest.mark.parametrize(
