@@ -514,6 +514,33 @@ def test_a_fall_keeps_motors_that_did_not_cause_it(page):
     page.run("dynRosPage.setMotors('hold')")
 
 
+def test_a_robot_whose_legs_are_at_their_limits_stands(page, tmp_path):
+    text = (PAGE / "robots" / "humanoid.urdf").read_text()
+    text, count = re.subn(
+        r'(_knee"(?:.|\n)*?|_hip_pitch"(?:.|\n)*?)<limit lower="\S+" upper="\S+"',
+        r'\1<limit lower="0" upper="0.01"',
+        text,
+    )
+    assert count == 4
+    (tmp_path / "stiff.urdf").write_text(text)
+    page.drop(tmp_path, "stiff.urdf")
+    speeds = page.run(
+        """(() => {
+          const {simulation, robot, tip} = dynRosPage
+          const frame = robot.model.frame_index(tip)
+          const force = [0.03 * 9.81 * robot.model.total_mass(), 0, 0]
+          simulation.onFall = () => {}
+          simulation.pull = {frame, offset: [0, 0, 0], force}
+          return Array.from({length: 40}, () => {
+            simulation.advance(0.05)
+            return simulation.pull === null ? NaN : Math.max(...simulation.v.map(Math.abs))
+          })
+        })()"""
+    )
+    assert np.isfinite(speeds).all(), "it has fallen"
+    assert max(speeds[-5:]) < 0.1 * max(speeds)
+
+
 def test_code_of_a_file_with_any_name(page, tmp_path):
     name = "a b\nsystem(0);'.urdf"
     content = json.dumps(describe())

@@ -25,6 +25,7 @@ const CONTACT_KD = 40 // 1/s
 const FOOT_TOLERANCE = 0.02 // m; feet that are higher do not stand
 const MIN_PRESSURE = 0.01 // force with which a foot may pull before it lifts / weight
 const LEG_STIFFNESS = 4 // of a joint of a leg / what tips the robot over
+const LIMIT_STIFFNESS = 25 // of the stop at a limit of a joint / of the joint; for robots on feet
 
 /** Holds the posture; compensates gravity and friction only; or is switched off. */
 export const MOTORS = ['hold', 'float', 'off']
@@ -279,6 +280,7 @@ export class Simulation {
       tau[k] = this.effort[k] - (h * K + friction) * v[k]
       armature[k] = h * (D + friction) + h * h * K
     }
+    if (isFree) this.addStops(h, tau, armature)
     if (this.motors === 'float' && !isFree) this.compensate(tau)
     if (this.pull) this.addPull(tau)
     const ddq = this.accelerations(tau, armature)
@@ -291,6 +293,22 @@ export class Simulation {
     for (let k = 0; k < this.nv; k++) {
       tau[k] += g[k] - this.feedforward[k]
       this.effort[k] += g[k] - this.feedforward[k]
+    }
+  }
+
+  /**
+   * Add springs and dampers that stop joints beyond their limits. To set a velocity to zero, as
+   * `move` does, would move the feet, which are on the ground.
+   */
+  addStops(h, tau, armature) {
+    for (const {idx_q, idx_v: k, lower, upper} of this.joints) {
+      const position = this.q[idx_q]
+      const excess = position - clamp(position, lower, upper)
+      if (excess === 0) continue
+      const K = LIMIT_STIFFNESS * this.stiffness[k]
+      const D = Math.sqrt(LIMIT_STIFFNESS) * this.gainDamping[k]
+      tau[k] -= K * excess + (h * K + D) * this.v[k]
+      armature[k] += h * D + h * h * K
     }
   }
 
@@ -339,6 +357,7 @@ export class Simulation {
       q,
       v.map(x => h * x)
     )
+    if (this.feet.length) return
     for (const {idx_q, idx_v, lower, upper} of this.joints) {
       const position = this.q[idx_q]
       if (position >= lower && position <= upper) continue
