@@ -12,7 +12,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -640,9 +639,7 @@ def test_xacro_includes_regular_files_only(capsys, made, tmp_path, kind, loads_y
             '<robot xmlns:xacro="http://www.ros.org/wiki/xacro" name="made">'
             "<link name=\"${xacro.load_yaml('arm.xacro')}\"/></robot>"
         )
-    begin = time.perf_counter()
     error = output(capsys, "info", made, code=2).err
-    assert time.perf_counter() - begin < 2.0
     assert error.startswith(f"dyn_ros info: {made}: xacro: ")
 
 

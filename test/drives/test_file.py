@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The drives file: writing, reading, and messages about errors."""
 
-import time
-
 import numpy as np
 import pytest
 import yaml
@@ -220,10 +218,9 @@ def test_numbers_with_an_exponent(model, tmp_path):
 def test_what_is_wrong_is_named_and_nothing_changes(model, tmp_path, text, reason):
     place, before, damping = tmp_path / "drives.yaml", model.drives, model.damping.copy()
     place.write_text(text)
-    start = time.perf_counter()
     with pytest.raises(ValueError) as error:
         dyn_ros.load_drives(model, place)
-    assert time.perf_counter() - start < 1.0 and len(str(error.value)) < 1000
+    assert len(str(error.value)) < 1000
     assert reason in str(error.value) and str(error.value).startswith(str(place))
     assert model.drives is before and (model.damping == damping).all()
 
@@ -231,10 +228,8 @@ def test_what_is_wrong_is_named_and_nothing_changes(model, tmp_path, text, reaso
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_path_that_is_no_drives_file(model, tmp_path, kind):
     path = make_path(kind, tmp_path)
-    start = time.perf_counter()
     with pytest.raises((OSError, ValueError)) as error:
         dyn_ros.load_drives(model, path)
-    assert time.perf_counter() - start < 1.0
     assert path[:200] in str(error.value) or repr(path) in str(error.value)
     assert len(str(error.value)) < 1000
 

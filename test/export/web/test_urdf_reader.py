@@ -9,7 +9,6 @@ import base64
 import importlib
 import json
 import random
-import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import NamedTuple
@@ -398,10 +397,8 @@ def test_a_file(page):
         },
     }.values(),
 )
-def test_the_time_grows_with_the_size(page, xml):
-    begin = time.monotonic()
+def test_large_descriptions_of_every_kind(page, xml):
     [result] = read_all(page, [Case(xml)])
-    assert time.monotonic() - begin < 20.0
     assert ("error" in result) == (xml[-8:] != "</robot>" or "<link name='99999'/>" in xml)
 
 
