@@ -30,6 +30,7 @@ import dyn_ros
 import peer
 
 STATES = 8000
+SMALL_SIZES = 2, 8, 64
 RECORDING_LENGTH = 1_000_000  # samples
 MAX_UNLISTED_ERROR = 1e-14  # relative
 ARM = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
@@ -220,6 +221,21 @@ def batch_cells(pair, threads):
             their_call = partial(call_each, case.function, pair, pin_arrays[:count])
         ours, theirs = np.median(time_in_turns(our_call, their_call, 3, 5, 1), axis=1) / STATES
         yield name, time_cell(ours, theirs, 3)
+
+
+def small_batch_cells(pair, size):
+    """Yield the name and the cell of each function: time of a small batch, and of a loop."""
+    states = pair.states(size)
+    for name, case in TIMED_CASES.items():
+        arrays = states[: len(case.arguments)]
+        function = partial(getattr(dyn_ros, name), pair.model, pair.data)
+
+        def loop(function=function, arrays=arrays):
+            for state in zip(*arrays):
+                function(*state)
+
+        batch, looped = time_in_turns(partial(function, *arrays), loop, 20, 1, 100).min(axis=1)
+        yield name, time_cell(batch, looped, 1)
 
 
 def contact_cases(pair, contacts):
@@ -426,6 +442,20 @@ def report():
     yield from table_lines(head, *columns)
     yield ""
     yield thread_gain_sentence(columns[-1], batch_cells(pair, 2))
+    yield ""
+    yield "## Small batches"
+    yield ""
+    yield (
+        "Each cell shows the time of a batch in microseconds and, in parentheses, the time of a "
+        "Python loop over its states divided by the time of the batch."
+    )
+    pairs = [(robot, peer.new_pair(robot, root_joint)) for robot, root_joint in ROBOTS]
+    kinds = [(robot, pair, size) for robot, pair in pairs for size in SMALL_SIZES]
+    yield ""
+    yield from table_lines(
+        [f"{robot}, {size}" for robot, _, size in kinds],
+        *(small_batch_cells(pair, size) for _, pair, size in kinds),
+    )
     yield from contact_report()
     yield from observer_report()
     yield ""

@@ -8,9 +8,10 @@ refers to are scratch: each algorithm has its own memory for them, so that no ca
 intermediate results of another algorithm.
 
 A public function without a body, such as ``rnea``, passes its arguments to a ``Call`` of the
-extension (``machine_code/one_state.c``). This runs the compiled entry that ``Data`` holds for the
-function; in the first call, for a batch, and for arguments that it does not accept as they are, it
-calls ``Caller`` (``caller.py``), which validates and prepares. See docs/architecture.md.
+extension (``machine_code/one_state.c``, ``small_batch.c``). This runs the compiled entry that
+``Data`` holds for the function; in the first call, for large batches and threads, and for arguments
+that it does not accept as they are, it calls ``Caller`` (``caller.py``), which validates and
+prepares. See docs/architecture.md.
 """
 
 from __future__ import annotations

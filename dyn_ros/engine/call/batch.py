@@ -24,6 +24,7 @@ NO_ROWS = np.zeros((0, 0))
 """The rows of an omitted input, and of a result that the caller does not return."""
 _extension: Any = extension.native() if JIT else None
 _MAX_SUMMED_STATES = 1 << 13  # states; a multiple of LANES
+_MAX_AXES = 3  # of a result of one state, as in small_batch.c
 _CACHE_LINE = 8  # numbers in a cache line, as in batches.c
 _MIN_UNCACHED_NUMBERS = 1 << 20  # larger results do not stay in the caches
 
@@ -102,6 +103,54 @@ class BatchSpace:
     def run(self, start: int, stop: int) -> int:
         """Run on a range of rows; return the status."""
         return _extension.run_batch(*self._arguments, start, stop, self._past_caches)
+
+    def prepare(
+        self,
+        algorithm: Any,
+        results: Sequence[Field],
+        make: Callable[..., Any] | None,
+        constraints: int,
+    ) -> Any:
+        """Return the extension's object for batches with small results.
+
+        It is for one number of constraints, and one choice of ``results``.
+        """
+        model, call_ints = self._workspace.model, _extension.address(self._workspace.call_ints)
+        addresses = [
+            _extension.address(x) if isinstance(x, np.ndarray) else x for x in self._arguments
+        ]
+        inputs = [
+            (
+                call_ints + 8 * (packing.HAS_INPUT + f),
+                f not in algorithm.optional,
+                len(f.shape),
+                *(*axis_lengths(model, f.shape, constraints), 1)[:2],
+            )
+            for f in algorithm.inputs
+        ]
+        outputs = []
+        for f in results:
+            shape = _row_shape(model, f, constraints)
+            length = _row_length(shape)
+            axes = (*shape, *[1] * (_MAX_AXES - len(shape)))
+            tiles = self._address_of_tiles(f, length)
+            row = algorithm.results.index(f)
+            outputs.append((row, tiles, length, f.transposed, len(shape), *axes))
+        options = [
+            (call_ints + 8 * (packing.OPTION + option), shift, mask)
+            for option, shift, mask in self._options
+        ]
+        return _extension.PreparedBatch(
+            model,
+            (self, model._ints, model._floats),
+            make,
+            np.array([(*addresses, 0, 0, False)], np.int64),
+            call_ints + 8 * packing.NCONSTRAINTS,
+            constraints,
+            np.array(inputs, np.int64),
+            np.array(outputs, np.int64),
+            np.array(options, np.int64).reshape(-1, 3),
+        )
 
     def add_up(self, start: int, stop: int, sums: Sequence[Field]) -> int:
         """Run on parts of a thread's states; set ``totals`` to the sums of all of them.

@@ -76,7 +76,8 @@ class Caller:
     ) -> Any:
         """Validate the arguments and run, for one state or a batch; return the results.
 
-        The extension calls this in the first call, and if it does not accept the arguments.
+        The extension calls this in the first call, for large batches, and if it does not accept the
+        arguments.
         """
         algorithm = self._algorithm
         size, values, constraints = algorithm.validate_arguments(model, data, inputs)
@@ -91,6 +92,8 @@ class Caller:
         arrays = data._run_busy(
             lambda: run(data, selector, values, constraints, size, int(threads))
         )
+        if JIT and size and threads == 1:
+            self._prepare_batch(data, constraints)
         return self._make([arrays[f] for f in self._results])
 
     # --- one state
@@ -146,6 +149,7 @@ class Caller:
         if len(data._state_calls) >= MAX_PREPARED_CALLS:  # one for each choice of results
             data._state_calls.clear()
             data._prepared.clear()
+            data._prepared_batches.clear()
         program = self._algorithm.program(data.model)
         public_arrays = {f: data._array(f) for f in self._public_fields}
         workspace = Workspace(
@@ -244,6 +248,24 @@ class Caller:
 
     # --- a batch
 
+    def _prepare_batch(self, data: Data, constraints: int) -> None:
+        """Let the extension run the next batches with small results.
+
+        Not if results are sums, or if one is returned twice.
+        """
+        has_sums = any(f.summed for f in self._algorithm.results)
+        if has_sums or len(set(self._results)) < len(self._results):
+            return
+        prepared, make = data._prepared_batches, self._make if self._is_made else None
+        if sum(call is not None for call in prepared) >= MAX_PREPARED_CALLS:
+            prepared.clear()
+        prepared += [None] * (self._number + 1 - len(prepared))
+        known = prepared[self._number]
+        if known is not None and known.constraints == constraints:
+            return
+        space = data._batch_spaces[self._algorithm][0]
+        prepared[self._number] = space.prepare(self._algorithm, self._results, make, constraints)
+
     def _run_batch(
         self,
         data: Data,
@@ -277,6 +299,7 @@ class Caller:
             states = batch.run_in_threads(data, size, threads, run)
         except BaseException:  # Ctrl-C: a part still running keeps its memory
             data._batch_spaces.pop(algorithm, None)
+            data._prepared_batches.clear()
             raise
         if entries.REJECTED in states:
             algorithm.require_valid(model, values)  # raises

@@ -43,9 +43,10 @@ else:
 
         _owner: int  # the identifier of a thread
         _prepared: list[Any]  # its calls for one state, by number of the caller, or None
+        _prepared_batches: list[Any]  # its calls for small batches, likewise
 
         def __init__(self) -> None:
-            self._owner, self._prepared = NO_OWNER, []
+            self._owner, self._prepared, self._prepared_batches = NO_OWNER, [], []
 
 
 class _Unallocated:
@@ -188,7 +189,9 @@ class Data(_Base):
             owner = self._owner
             if owner == BUSY and not self._is_busy():
                 owner = self._busy_thread  # Ctrl-C before ownership was returned
-            if owner == BUSY:
+            if owner < BUSY and -owner not in sys._current_frames():
+                owner = NO_OWNER  # forked while another thread ran a small batch
+            if owner <= BUSY:
                 raise RuntimeError(
                     "data: in use by a batch; create another dyn_ros.Data(model) for this call"
                 )

@@ -8,9 +8,6 @@
 #define STATUS 0                        /* an integer of the call, as in kernel/packing.py */
 #define LINE 8                          /* floats per cache line, as in batch.py */
 
-/* Columns of the row of an array, as in call/entries.py; set_arrays sets the first two. */
-enum {ADDRESS, COLUMNS, START, QUATERNIONS, NQUATERNIONS, ARRAY, PAST_CACHES = QUATERNIONS};
-
 static PyObject *
 set_arrays(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
@@ -43,12 +40,9 @@ set_arrays(PyObject *Py_UNUSED(module), PyObject *arguments)
     return PyLong_FromLongLong(total);
 }
 
-/* The arguments of run_batch. */
-enum {CODE, GATHER, SCATTER, INTS, CALL_INTS, FLOATS, WORK, LANES, EMPTY, INPUTS, NINPUTS, OUTPUTS,
-      NOUTPUTS, FIRST, LAST, IS_LARGE};
 #define SIGNATURE "qqqqqqqqqpqpqqqq"
 
-static int64_t
+int64_t
 run_batch(const int64_t *arguments)
 {
     const kernel_code code = (kernel_code)arguments[CODE];

@@ -34,8 +34,59 @@ int as_integer(PyObject *object, int64_t *value);
 int as_address(PyObject *object, int64_t *value);
 int has_keywords(const char *name, PyObject *names);
 
-int add_calls(PyObject *module);        /* one_state.c */
-int add_batches(PyObject *module);      /* batches.c */
+/* --- one_state.c */
+
+/* The base of Data: its owner, and what is prepared for its calls. */
+typedef struct {
+    PyObject_HEAD
+    long long owner;                    /* identifier of a thread; negative while C runs without GIL */
+    PyObject *prepared;                 /* a list of Prepared or None, by number of the Call */
+    PyObject *prepared_batches;         /* a list of PreparedBatch or None, likewise */
+} DataBase;
+
+typedef struct {
+    int64_t target, shift, mask;
+} Option;
+
+static inline void
+set_options(const Option *options, Py_ssize_t count, int64_t selector)
+{
+    for (Py_ssize_t n = 0; n < count; n++) {
+        *AT(int64_t, options[n].target) = (selector >> options[n].shift) & options[n].mask;
+    }
+}
+
+/* Copy the numbers of an array of one or two axes; return true if all are finite. */
+bool copy_numbers(double *restrict target, PyArrayObject *array);
+
+/* Return the rows of an int64 array; NULL with an exception for another type or width. */
+const void *rows_of(PyObject *object, size_t size, Py_ssize_t *count);
+int add_calls(PyObject *module);
+
+/* --- batches.c */
+
+/* Columns of the row of an array, as in call/entries.py; set_arrays sets the first two. */
+enum {ADDRESS, COLUMNS, START, QUATERNIONS, NQUATERNIONS, ARRAY};
+enum {TILES = START, PAST_CACHES = QUATERNIONS};
+
+/* The arguments of run_batch. */
+enum {CODE, GATHER, SCATTER, INTS, CALL_INTS, FLOATS, WORK, LANES, EMPTY, INPUTS, NINPUTS, OUTPUTS,
+      NOUTPUTS, FIRST, LAST, IS_LARGE, NARGUMENTS};
+
+int64_t run_batch(const int64_t *arguments);
+int add_batches(PyObject *module);
+
+/* --- small_batch.c */
+
+extern PyTypeObject PreparedBatchType;
+
+/* Return the results of a batch; NULL without an exception if Python has to handle the call. */
+PyObject *run_small_batch(PyObject *prepared, DataBase *data, PyObject *model, int64_t selector,
+                          PyObject *const *inputs, Py_ssize_t count);
+int add_small_batches(PyObject *module);
+
+/* --- extension.c */
+
 PyObject *new_function(packed_code code, const char *signature);
 
 #endif

@@ -26,10 +26,6 @@ typedef struct {
 } Input;
 
 typedef struct {
-    int64_t target, shift, mask;
-} Option;
-
-typedef struct {
     PyObject_HEAD
     PyObject *model, *memory, *results, *finish;    /* finish: returns the results, or is None */
     const Places *places;
@@ -72,7 +68,7 @@ copy_finite_strided(double *restrict target, PyArrayObject *array)
     return is_finite;
 }
 
-static bool
+bool
 copy_numbers(double *restrict target, PyArrayObject *array)
 {
     return PyArray_IS_C_CONTIGUOUS(array)
@@ -144,12 +140,6 @@ copy_input(const Places *places, const Input *input, PyObject *object)
     return true;
 }
 
-typedef struct {
-    PyObject_HEAD
-    long long owner;                    /* identifier of a thread */
-    PyObject *prepared;                 /* a list of Prepared or None, by number of the Call */
-} DataBase;
-
 static int64_t
 run_one(const Prepared *prepared, const DataBase *data, PyObject *model, int64_t selector,
         PyObject *const *inputs, Py_ssize_t count)
@@ -160,10 +150,7 @@ run_one(const Prepared *prepared, const DataBase *data, PyObject *model, int64_t
         return REJECTED;
     }
     *AT(int64_t, places->nconstraints) = -1;
-    for (Py_ssize_t n = 0; n < prepared->noptions; n++) {
-        const Option *option = &prepared->options[n];
-        *AT(int64_t, option->target) = (selector >> option->shift) & option->mask;
-    }
+    set_options(prepared->options, prepared->noptions, selector);
     for (Py_ssize_t n = 0; n < count; n++) {
         if (!copy_input(places, &prepared->inputs[n], inputs[n])) {
             return REJECTED;
@@ -190,8 +177,7 @@ prepared_run(PyObject *self, PyObject *arguments)
         PyTuple_GET_SIZE(inputs)));
 }
 
-/* Return the rows of an int64 array; NULL with an exception for another type or width. */
-static const void *
+const void *
 rows_of(PyObject *object, size_t size, Py_ssize_t *count)
 {
     PyArrayObject *array = (PyArrayObject *)object;
@@ -289,7 +275,8 @@ static PyObject *
 data_new(PyTypeObject *type, PyObject *Py_UNUSED(arguments), PyObject *Py_UNUSED(keywords))
 {
     DataBase *data = (DataBase *)type->tp_alloc(type, 0);
-    if (data != NULL && (data->prepared = PyList_New(0)) == NULL) {
+    if (data != NULL && ((data->prepared = PyList_New(0)) == NULL
+                         || (data->prepared_batches = PyList_New(0)) == NULL)) {
         Py_CLEAR(data);
     }
     return (PyObject *)data;
@@ -299,6 +286,7 @@ static int
 data_traverse(PyObject *self, visitproc visit, void *arg)
 {
     Py_VISIT(((DataBase *)self)->prepared);
+    Py_VISIT(((DataBase *)self)->prepared_batches);
     return 0;
 }
 
@@ -306,6 +294,7 @@ static int
 data_clear(PyObject *self)
 {
     Py_CLEAR(((DataBase *)self)->prepared);
+    Py_CLEAR(((DataBase *)self)->prepared_batches);
     return 0;
 }
 
@@ -321,6 +310,8 @@ static PyMemberDef data_members[] = {
     {"_owner", T_LONGLONG, offsetof(DataBase, owner), 0, "The identifier of a thread."},
     {"_prepared", T_OBJECT_EX, offsetof(DataBase, prepared), READONLY,
      "The calls for one state, by number; None before the first one."},
+    {"_prepared_batches", T_OBJECT_EX, offsetof(DataBase, prepared_batches), READONLY,
+     "The calls for small batches, by number; None before the first one."},
     {NULL},
 };
 
@@ -348,22 +339,52 @@ typedef struct {
     int has_selector;
 } Call;
 
-/* Return a new reference to the Prepared of a call; NULL if there is none. */
-static Prepared *
-find_prepared(const Call *call, PyObject *data)
+/* Return a new reference to the item of a call in a list; NULL if it is not of this type. */
+static PyObject *
+find_prepared(const Call *call, PyObject *list, const PyTypeObject *type)
 {
-    if (!PyObject_TypeCheck(data, &DataBaseType)) {
-        return NULL;
-    }
-    PyObject *list = ((DataBase *)data)->prepared;
     if (list == NULL || call->number >= PyList_GET_SIZE(list)) {
         return NULL;
     }
     PyObject *item = PyList_GET_ITEM(list, call->number);
-    if (!Py_IS_TYPE(item, &PreparedType)) {
+    return Py_IS_TYPE(item, type) ? Py_NewRef(item) : NULL;
+}
+
+/* Return the results for one state; NULL, also without an exception, if Python has to call. */
+static PyObject *
+call_one(const Call *call, DataBase *data, PyObject *model, int64_t selector,
+         PyObject *const *inputs, Py_ssize_t count)
+{
+    Prepared *prepared = (Prepared *)find_prepared(call, data->prepared, &PreparedType);
+    if (prepared == NULL) {
         return NULL;
     }
-    return (Prepared *)Py_NewRef(item);
+    PyObject *result = NULL;
+    if (run_one(prepared, data, model, selector, inputs, count) == 0) {
+        result = prepared->finish == Py_None ? Py_NewRef(prepared->results)
+                                             : PyObject_CallNoArgs(prepared->finish);
+    }
+    Py_DECREF(prepared);
+    return result;
+}
+
+/* The same for a batch in one thread. */
+static PyObject *
+call_batch(const Call *call, DataBase *data, PyObject *model, PyObject *threads, int64_t selector,
+           PyObject *const *inputs, Py_ssize_t count)
+{
+    int overflow;
+    if (data->owner != (long long)PyThread_get_thread_ident() || !PyLong_CheckExact(threads)
+        || PyLong_AsLongAndOverflow(threads, &overflow) != 1) {
+        return NULL;
+    }
+    PyObject *prepared = find_prepared(call, data->prepared_batches, &PreparedBatchType);
+    if (prepared == NULL) {
+        return NULL;
+    }
+    PyObject *result = run_small_batch(prepared, data, model, selector, inputs, count);
+    Py_DECREF(prepared);
+    return result;
 }
 
 static PyObject *
@@ -406,19 +427,18 @@ call_call(PyObject *self, PyObject *const *arguments, size_t nargsf, PyObject *n
         PyErr_Clear();                              /* Python reports the error */
         return call_checked(call, arguments, selector, first_input, count);
     }
-    Prepared *prepared = find_prepared(call, arguments[1]);
-    if (prepared == NULL) {
-        return call_checked(call, arguments, selector, first_input, count);
+    if (PyObject_TypeCheck(arguments[1], &DataBaseType)) {
+        DataBase *data = (DataBase *)arguments[1];
+        PyObject *const *inputs = arguments + first_input;
+        PyObject *result = call_one(call, data, arguments[0], options, inputs, count);
+        if (result == NULL && !PyErr_Occurred()) {
+            result = call_batch(call, data, arguments[0], arguments[2], options, inputs, count);
+        }
+        if (result != NULL || PyErr_Occurred()) {
+            return result;
+        }
     }
-    PyObject *result = NULL;
-    const bool done = run_one(prepared, (DataBase *)arguments[1], arguments[0], options,
-                              arguments + first_input, count) == 0;
-    if (done) {
-        result = prepared->finish == Py_None ? Py_NewRef(prepared->results)
-                                             : PyObject_CallNoArgs(prepared->finish);
-    }
-    Py_DECREF(prepared);
-    return done ? result : call_checked(call, arguments, selector, first_input, count);
+    return call_checked(call, arguments, selector, first_input, count);
 }
 
 static PyObject *

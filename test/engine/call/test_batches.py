@@ -45,6 +45,7 @@ def test_results_larger_than_the_caches(solo, few, monkeypatch):
 
     class Watched:
         set_arrays, address = extension.native().set_arrays, extension.native().address
+        PreparedBatch = extension.native().PreparedBatch
 
         @staticmethod
         def run_batch(*arguments):

@@ -1,0 +1,356 @@
+/* Copyright dyn_ros contributors
+   SPDX-License-Identifier: Apache-2.0
+
+   The call of an algorithm for a batch in one thread whose results are small.
+
+   A PreparedBatch describes the arrays of such calls. Whatever is not a plain call with valid arrays
+   is left to Python, as in one_state.c. Arrays of one state are repeated for each state. */
+#define NO_IMPORT_ARRAY
+#include "extension.h"
+
+#include <time.h>
+
+#define MAX_RESULT_SIZE (1 << 17)       /* bytes; MIN_POOLED_SIZE in workspace.py */
+#define MAX_TIME_WITH_GIL 20e-6         /* s; a longer call lets other threads run */
+#define TIMED_CALLS 8                   /* calls whose fastest one measures the time of a tile */
+#define MAX_AXES 3                      /* of a result of one state */
+
+/* Rows of int64 arrays that Python passes. */
+typedef struct {
+    int64_t is_passed, is_required;     /* an address; is_passed is 1 if the caller passed it */
+    int64_t ndim, rows, columns;        /* of one state; columns is 1 of a vector */
+} BatchInput;
+
+typedef struct {
+    int64_t row, tiles;                 /* the row of its array, and what that contains */
+    int64_t length;                     /* of a state, with padding [numbers] */
+    int64_t is_transposed, ndim, shape[MAX_AXES];
+} BatchOutput;
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *model, *memory, *make;    /* make: converts a list of results, or is None */
+    const int64_t *arguments;           /* of run_batch, without FIRST and LAST */
+    const BatchInput *inputs;
+    const BatchOutput *outputs;
+    const Option *options;
+    Py_ssize_t ninputs, noutputs, noptions;
+    long long nconstraints, constraints;        /* an address, and what is stored there */
+    double tile_time;                   /* s; the shortest one in the first calls */
+    int ntimed;
+} PreparedBatch;
+
+/* Return true if an array has the shape of an input of one state, or of a batch. */
+static bool
+has_input_shape(const BatchInput *input, PyArrayObject *array, bool is_batch)
+{
+    const npy_intp *shape = PyArray_DIMS(array) + is_batch;
+    return PyArray_NDIM(array) == input->ndim + is_batch && shape[0] == input->rows
+           && (input->ndim == 1 || shape[1] == input->columns);
+}
+
+/* Return the number of states of some inputs; 0 if Python has to handle them. Store the number of
+   numbers in inputs that have to be repeated for each state. */
+static int64_t
+count_states(const PreparedBatch *batch, PyObject *const *objects, int64_t *repeated)
+{
+    int64_t size = 0;
+    *repeated = 0;
+    for (Py_ssize_t n = 0; n < batch->ninputs; n++) {
+        const BatchInput *input = &batch->inputs[n];
+        if (objects[n] == Py_None && !input->is_required) {
+            continue;
+        }
+        if (!PyArray_CheckExact(objects[n])) {
+            return 0;
+        }
+        PyArrayObject *array = (PyArrayObject *)objects[n];
+        if (PyArray_TYPE(array) != NPY_DOUBLE || !PyArray_ISBEHAVED_RO(array)) {
+            return 0;
+        }
+        if (has_input_shape(input, array, false)) {
+            *repeated += input->rows * input->columns;
+            continue;
+        }
+        if (!has_input_shape(input, array, true) || !PyArray_ISCARRAY_RO(array) || (size != 0 && PyArray_DIM(array, 0) != size)) {
+            return 0;
+        }
+        size = PyArray_DIM(array, 0);
+    }
+    return size;
+}
+
+static bool
+fits(const PreparedBatch *batch, int64_t size, int64_t repeated)
+{
+    int64_t largest = repeated;
+    for (Py_ssize_t n = 0; n < batch->noutputs; n++) {
+        const int64_t length = batch->outputs[n].length;
+        largest = length > largest ? length : largest;
+    }
+    return size < MAX_RESULT_SIZE && 8 * size * largest < MAX_RESULT_SIZE;
+}
+
+/* Set the rows of the inputs; `scratch` is for those that are repeated. */
+static void
+pass_inputs(const PreparedBatch *batch, PyObject *const *objects, int64_t size, double *scratch)
+{
+    int64_t *row = AT(int64_t, batch->arguments[INPUTS]);
+    for (Py_ssize_t n = 0; n < batch->ninputs; n++, row += ARRAY) {
+        const BatchInput *input = &batch->inputs[n];
+        const int64_t count = input->rows * input->columns;
+        const bool is_passed = objects[n] != Py_None;
+        *AT(int64_t, input->is_passed) = is_passed;
+        row[COLUMNS] = is_passed ? count : 0;
+        if (!is_passed) {
+            continue;
+        }
+        PyArrayObject *array = (PyArrayObject *)objects[n];
+        row[ADDRESS] = (int64_t)(intptr_t)PyArray_DATA(array);
+        if (PyArray_NDIM(array) == input->ndim) {
+            row[ADDRESS] = (int64_t)(intptr_t)scratch;
+            copy_numbers(scratch, array);
+            for (int64_t state = 1; state < size; state++) {
+                memcpy(scratch + state * count, scratch, (size_t)count * sizeof *scratch);
+            }
+            scratch += size * count;
+        }
+    }
+}
+
+/* Return a new array of a result, a view of padded rows if necessary, and set its row. */
+static PyObject *
+new_result(const BatchOutput *output, int64_t size, int64_t *row)
+{
+    const int ndim = (int)output->ndim + 1;
+    npy_intp shape[MAX_AXES + 1] = {size}, strides[MAX_AXES + 1] = {8 * output->length};
+    npy_intp count = 1;
+    for (int k = ndim - 1; k > 0; k--) {
+        shape[k] = output->shape[k - 1];
+        strides[k] = 8 * count;
+        count *= shape[k];
+    }
+    const bool is_plain = count == output->length && !output->is_transposed;
+    npy_intp rows[2] = {size, output->length};
+    PyObject *base = is_plain ? PyArray_SimpleNew(ndim, shape, NPY_DOUBLE)
+                              : PyArray_SimpleNew(2, rows, NPY_DOUBLE);
+    if (base == NULL) {
+        return NULL;
+    }
+    char *data = PyArray_DATA((PyArrayObject *)base);
+    row[ADDRESS] = (int64_t)(intptr_t)data;
+    row[COLUMNS] = output->length;
+    row[TILES] = output->tiles;
+    if (is_plain) {
+        return base;
+    }
+    if (output->is_transposed) {
+        const npy_intp last = shape[ndim - 1], stride = strides[ndim - 1];
+        shape[ndim - 1] = shape[ndim - 2], shape[ndim - 2] = last;
+        strides[ndim - 1] = strides[ndim - 2], strides[ndim - 2] = stride;
+    }
+    PyObject *view = PyArray_NewFromDescr(&PyArray_Type, PyArray_DescrFromType(NPY_DOUBLE), ndim,
+                                          shape, strides, data,
+                                          NPY_ARRAY_WRITEABLE | NPY_ARRAY_ALIGNED, NULL);
+    if (view == NULL) {
+        Py_DECREF(base);
+        return NULL;
+    }
+    if (PyArray_SetBaseObject((PyArrayObject *)view, base) < 0) {       /* steals base */
+        Py_DECREF(view);
+        return NULL;
+    }
+    return view;
+}
+
+/* Return a list of new results. */
+static PyObject *
+new_results(const PreparedBatch *batch, int64_t size)
+{
+    int64_t *rows = AT(int64_t, batch->arguments[OUTPUTS]);
+    for (int64_t n = 0; n < batch->arguments[NOUTPUTS]; n++) {
+        rows[ARRAY * n + COLUMNS] = 0;                  /* unless it is returned */
+    }
+    PyObject *results = PyList_New(batch->noutputs);
+    for (Py_ssize_t n = 0; results != NULL && n < batch->noutputs; n++) {
+        const BatchOutput *output = &batch->outputs[n];
+        PyObject *array = new_result(output, size, rows + ARRAY * output->row);
+        if (array == NULL) {
+            Py_CLEAR(results);
+        }
+        else {
+            PyList_SET_ITEM(results, n, array);
+        }
+    }
+    return results;
+}
+
+static double
+now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* Run on all states; measure the time of the first calls. */
+static int64_t
+run_states(PreparedBatch *batch, DataBase *data, int64_t size)
+{
+    int64_t arguments[NARGUMENTS], status;
+    memcpy(arguments, batch->arguments, sizeof arguments);
+    arguments[FIRST] = 0;
+    arguments[LAST] = size;
+    const double ntiles = (double)((size + arguments[LANES] - 1) / arguments[LANES]);
+    if (batch->ntimed < TIMED_CALLS) {
+        const double start = now();
+        status = run_batch(arguments);
+        const double time = (now() - start) / ntiles;
+        batch->tile_time = batch->ntimed == 0 || time < batch->tile_time ? time : batch->tile_time;
+        batch->ntimed++;
+    }
+    else if (ntiles * batch->tile_time <= MAX_TIME_WITH_GIL) {
+        status = run_batch(arguments);
+    }
+    else {
+        const long long owner = data->owner;
+        data->owner = -owner;
+        Py_BEGIN_ALLOW_THREADS
+        status = run_batch(arguments);
+        Py_END_ALLOW_THREADS
+        data->owner = owner;
+    }
+    return status;
+}
+
+/* Return what the caller returns for a list of results, which is consumed. */
+static PyObject *
+finish(const PreparedBatch *batch, PyObject *results)
+{
+    PyObject *finished;
+    if (batch->make != Py_None) {
+        finished = PyObject_CallFunctionObjArgs(batch->make, results, NULL);
+    }
+    else if (batch->noutputs == 1) {
+        finished = Py_NewRef(PyList_GET_ITEM(results, 0));
+    }
+    else {
+        finished = PyList_AsTuple(results);
+    }
+    Py_DECREF(results);
+    return finished;
+}
+
+PyObject *
+run_small_batch(PyObject *prepared, DataBase *data, PyObject *model, int64_t selector,
+                PyObject *const *objects, Py_ssize_t count)
+{
+    PreparedBatch *batch = (PreparedBatch *)prepared;
+    int64_t repeated;
+    if (model != batch->model || count != batch->ninputs) {
+        return NULL;
+    }
+    const int64_t size = count_states(batch, objects, &repeated);
+    if (size == 0 || !fits(batch, size, repeated)) {
+        return NULL;
+    }
+    double *scratch = NULL;
+    if (repeated > 0
+        && (scratch = PyMem_Malloc((size_t)(size * repeated) * sizeof *scratch)) == NULL) {
+        return PyErr_NoMemory();
+    }
+    PyObject *results = new_results(batch, size);
+    int64_t status = REJECTED;
+    if (results != NULL) {
+        pass_inputs(batch, objects, size, scratch);
+        set_options(batch->options, batch->noptions, selector);
+        *AT(int64_t, batch->nconstraints) = batch->constraints;
+        status = run_states(batch, data, size);
+    }
+    PyMem_Free(scratch);
+    if (status != 0) {                                  /* Python reports why */
+        Py_XDECREF(results);
+        return NULL;
+    }
+    return finish(batch, results);
+}
+
+static PyObject *
+batch_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
+{
+    static char *names[] = {"model", "memory", "make", "arguments", "nconstraints", "constraints",
+                            "inputs", "outputs", "options", NULL};
+    PyObject *model, *memory, *make, *run_arguments, *inputs, *outputs, *options;
+    long long nconstraints, constraints;
+    Py_ssize_t one;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OOOOLLOOO:PreparedBatch", names, &model,
+                                     &memory, &make, &run_arguments, &nconstraints, &constraints,
+                                     &inputs, &outputs, &options)) {
+        return NULL;
+    }
+    PreparedBatch *batch = (PreparedBatch *)type->tp_alloc(type, 0);
+    if (batch == NULL) {
+        return NULL;
+    }
+    batch->model = Py_NewRef(model);
+    batch->make = Py_NewRef(make);
+    batch->nconstraints = nconstraints;
+    batch->constraints = constraints;
+    batch->memory = PyTuple_Pack(5, memory, run_arguments, inputs, outputs, options);
+    const size_t width = NARGUMENTS * sizeof(int64_t);
+    if (batch->memory == NULL || (batch->arguments = rows_of(run_arguments, width, &one)) == NULL
+        || (batch->inputs = rows_of(inputs, sizeof(BatchInput), &batch->ninputs)) == NULL
+        || (batch->outputs = rows_of(outputs, sizeof(BatchOutput), &batch->noutputs)) == NULL
+        || (batch->options = rows_of(options, sizeof(Option), &batch->noptions)) == NULL) {
+        Py_CLEAR(batch);
+    }
+    return (PyObject *)batch;
+}
+
+static int
+batch_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    PreparedBatch *batch = (PreparedBatch *)self;
+    Py_VISIT(batch->model);
+    Py_VISIT(batch->memory);
+    Py_VISIT(batch->make);
+    return 0;
+}
+
+static void
+batch_dealloc(PyObject *self)
+{
+    PreparedBatch *batch = (PreparedBatch *)self;
+    PyObject_GC_UnTrack(self);
+    Py_XDECREF(batch->model);
+    Py_XDECREF(batch->memory);
+    Py_XDECREF(batch->make);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static PyMemberDef batch_members[] = {
+    {"constraints", T_LONGLONG, offsetof(PreparedBatch, constraints), READONLY,
+     "The number of constraints for which it is prepared."},
+    {"tile_time", T_DOUBLE, offsetof(PreparedBatch, tile_time), READONLY,
+     "The shortest time of a tile of states in the first calls [s]; 0 before."},
+    {NULL},
+};
+
+/* Immutable for Python, as a Prepared. */
+PyTypeObject PreparedBatchType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "dyn_ros.engine.machine_code._native.PreparedBatch",
+    .tp_doc = "The memory and the machine code of an algorithm's call for a small batch of a Data.",
+    .tp_basicsize = sizeof(PreparedBatch),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_new = batch_new,
+    .tp_members = batch_members,
+    .tp_traverse = batch_traverse,
+    .tp_dealloc = batch_dealloc,
+};
+
+int
+add_small_batches(PyObject *module)
+{
+    return PyModule_AddType(module, &PreparedBatchType);
+}
