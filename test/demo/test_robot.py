@@ -16,7 +16,7 @@ pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make
 
 import rclpy
 from geometry_msgs.msg import WrenchStamped
-from participants import end_participant
+from participants import wait_until_alone
 from rclpy.executors import SingleThreadedExecutor
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool
@@ -88,7 +88,9 @@ def listener():
     rclpy.init(args=[])
     node = rclpy.create_node("listener")
     yield node
-    end_participant(node)
+    wait_until_alone(node)
+    node.destroy_node()
+    rclpy.shutdown()
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from participants import end_participant
+from participants import wait_until_alone
 
 ARM7 = Path(__file__).parents[2] / "dyn_ros" / "robots" / "arm7.urdf"
 Q = np.array([0.3, -0.6, 0.9, -1.2, 1.5, 0.4, -0.2])
@@ -214,8 +214,12 @@ class Client:
         self.node.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, 10)
 
     def close(self):
+        import rclpy
+
         self.executor.shutdown()
-        end_participant(self.node)
+        wait_until_alone(self.node)
+        self.node.destroy_node()
+        rclpy.shutdown(context=self.context)
 
     def serve(self, nodes):
         """Run nodes in this process whenever this client spins."""
