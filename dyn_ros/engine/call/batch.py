@@ -24,7 +24,7 @@ NO_ROWS = np.zeros((0, 0))
 """The rows of an omitted input, and of a result that the caller does not return."""
 _extension: Any = extension.native() if JIT else None
 _MAX_SUMMED_STATES = 1 << 13  # states; a multiple of LANES
-_MAX_AXES = 3  # of a result of one state, as in small_batch.c
+_MAX_RESULT_AXES = 3  # for one state; MAX_AXES in small_batch.c
 _CACHE_LINE = 8  # numbers in a cache line, as in batches.c
 _MIN_UNCACHED_NUMBERS = 1 << 20  # larger results do not stay in the caches
 
@@ -132,14 +132,10 @@ class BatchSpace:
         for f in results:
             shape = _row_shape(model, f, constraints)
             length = _row_length(shape)
-            axes = (*shape, *[1] * (_MAX_AXES - len(shape)))
+            axes = (*shape, *[1] * (_MAX_RESULT_AXES - len(shape)))
             tiles = self._address_of_tiles(f, length)
             row = algorithm.results.index(f)
             outputs.append((row, tiles, length, f.transposed, len(shape), *axes))
-        options = [
-            (call_ints + 8 * (packing.OPTION + option), shift, mask)
-            for option, shift, mask in self._options
-        ]
         return _extension.PreparedBatch(
             model,
             (self, model._ints, model._floats),
@@ -149,7 +145,7 @@ class BatchSpace:
             constraints,
             np.array(inputs, np.int64),
             np.array(outputs, np.int64),
-            np.array(options, np.int64).reshape(-1, 3),
+            entries.option_rows(algorithm.options, call_ints),
         )
 
     def add_up(self, start: int, stop: int, sums: Sequence[Field]) -> int:

@@ -253,16 +253,17 @@ class Caller:
 
         Not if results are sums, or if one is returned twice.
         """
+        prepared = data._prepared_batches
+        previous_call = prepared[self._number] if self._number < len(prepared) else None
+        if previous_call is not None and previous_call.constraints == constraints:
+            return
         has_sums = any(f.summed for f in self._algorithm.results)
         if has_sums or len(set(self._results)) < len(self._results):
             return
-        prepared, make = data._prepared_batches, self._make if self._is_made else None
         if sum(call is not None for call in prepared) >= MAX_PREPARED_CALLS:
             prepared.clear()
         prepared += [None] * (self._number + 1 - len(prepared))
-        known = prepared[self._number]
-        if known is not None and known.constraints == constraints:
-            return
+        make = self._make if self._is_made else None
         space = data._batch_spaces[self._algorithm][0]
         prepared[self._number] = space.prepare(self._algorithm, self._results, make, constraints)
 

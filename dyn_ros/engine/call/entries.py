@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..kernel import packing
 from ..kernel.fields import MAX_CONSTRAINTS, Field, Option, axis_lengths
@@ -228,6 +229,15 @@ def option_shifts(options: Sequence[Option]) -> list[tuple[Option, int, int]]:
     ]
 
 
+def option_rows(options: Sequence[Option], call_ints: int) -> NDArray[np.int64]:
+    """Return options as the extension sets them: an address, a shift and a mask in each row."""
+    rows = [
+        (call_ints + 8 * (packing.OPTION + option), shift, mask)
+        for option, shift, mask in option_shifts(options)
+    ]
+    return np.array(rows, np.int64).reshape(-1, 3)
+
+
 def open_input_rows(field: Field) -> int:
     """Return the rows of an input with a variable last axis, 1 for a vector."""
     return math.prod(int(axis) for axis in field.shape[:-1])
@@ -255,10 +265,6 @@ def prepare_call(
         )
         for f in algorithm.inputs
     ]
-    options = [
-        (call_ints + 8 * (packing.OPTION + option), shift, mask)
-        for option, shift, mask in option_shifts(algorithm.options)
-    ]
     return extension.native().Prepared(
         model,
         (workspace, model._ints, model._floats),
@@ -276,7 +282,7 @@ def prepare_call(
             ]
         ),
         np.array(inputs, np.int64),
-        np.array(options, np.int64).reshape(-1, 3),
+        option_rows(algorithm.options, call_ints),
     )
 
 

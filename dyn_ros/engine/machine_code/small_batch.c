@@ -202,23 +202,24 @@ run_states(PreparedBatch *batch, DataBase *data, int64_t size)
     arguments[FIRST] = 0;
     arguments[LAST] = size;
     const double ntiles = (double)((size + arguments[LANES] - 1) / arguments[LANES]);
-    if (batch->ntimed < TIMED_CALLS) {
-        const double start = now();
-        status = run_batch(arguments);
-        const double time = (now() - start) / ntiles;
+    const bool is_timed = batch->ntimed < TIMED_CALLS;
+    const bool is_long = batch->ntimed == 0 || ntiles * batch->tile_time > MAX_TIME_WITH_GIL;
+    const long long owner = data->owner;
+    PyThreadState *thread = NULL;
+    if (is_long) {
+        data->owner = -owner;
+        thread = PyEval_SaveThread();
+    }
+    const double start = is_timed ? now() : 0.0;
+    status = run_batch(arguments);
+    const double time = is_timed ? (now() - start) / ntiles : 0.0;
+    if (is_long) {
+        PyEval_RestoreThread(thread);
+        data->owner = owner;
+    }
+    if (is_timed && status != REJECTED) {
         batch->tile_time = batch->ntimed == 0 || time < batch->tile_time ? time : batch->tile_time;
         batch->ntimed++;
-    }
-    else if (ntiles * batch->tile_time <= MAX_TIME_WITH_GIL) {
-        status = run_batch(arguments);
-    }
-    else {
-        const long long owner = data->owner;
-        data->owner = -owner;
-        Py_BEGIN_ALLOW_THREADS
-        status = run_batch(arguments);
-        Py_END_ALLOW_THREADS
-        data->owner = owner;
     }
     return status;
 }
