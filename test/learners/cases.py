@@ -153,17 +153,26 @@ def exponentials(motions):
     return np.array(rows).reshape(*motions.shape[:-1], 4, 4)
 
 
-def call(module, robot, function, arrays, **options):
-    """Call a function of a module with arrays in the order of `Function.inputs`; a list."""
-    known = FUNCTIONS[function]
-    given = dict(zip(known.inputs, arrays, strict=True))
-    if "f_ext" in given:
-        options["f_ext"] = given.pop("f_ext")
+def bound(module, robot, function, **options):
+    """A function of a module as one of the arrays of `Function.inputs`, which returns a list."""
+    known, model = FUNCTIONS[function], model_of(robot)
+    called, more = getattr(module, known.name), known.more(robot)
     options = DAMPING.get(function, {}) | options
-    result = getattr(module, known.name)(
-        model_of(robot), *given.values(), *known.more(robot), **options
-    )
-    return list(result) if isinstance(result, tuple) else [result]
+    takes_f_ext = known.inputs[-1] == "f_ext"
+
+    def f(*arrays):
+        if takes_f_ext:
+            result = called(model, *arrays[:-1], *more, f_ext=arrays[-1], **options)
+        else:
+            result = called(model, *arrays, *more, **options)
+        return list(result) if isinstance(result, tuple) else [result]
+
+    return f
+
+
+def call(module, robot, function, arrays, **options):
+    """Call a function of a module with the arrays of `Function.inputs`; a list."""
+    return bound(module, robot, function, **options)(*arrays)
 
 
 def engine(robot, function, arrays):
@@ -227,7 +236,7 @@ def derivatives(f, arrays, function):
     ]
     _, tangent = torch.func.jvp(lambda *y: tuple(f(*y)), tuple(y.detach() for y in x), tuple(t))
     parts = (value, tangent, gradient, second)
-    return Expected(*([np.array(y.detach()) for y in part] for part in parts))
+    return Expected(*([y.detach().numpy() for y in part] for part in parts))
 
 
 def with_parameters(function, names, placements):
