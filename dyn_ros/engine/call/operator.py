@@ -9,6 +9,7 @@ An ``Operator`` belongs to a model. It has a workspace for each thread that runs
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -78,8 +79,8 @@ class Operator:
         inputs: Sequence[Part],
         results: Sequence[Part],
     ) -> None:
-        self.model, self.inputs, self.results = model, tuple(inputs), tuple(results)
-        self.name = program.name
+        self.input_shapes = tuple(state_shape(model, part.field) for part in inputs)
+        self.shapes = tuple(state_shape(model, part.field) for part in results)
         has_parameters = any(part.field in PARAMETERS for part in inputs)
         entry = _find_entry(program.name, program.kernel, order, has_parameters)
         load_function(entry)
@@ -99,7 +100,7 @@ class Operator:
         native = extension.native()
         ints, call_ints, floats, _ = entries.kernel_args_addresses(model, space)
         self.native = native.Operator(
-            (model, space, work, model._ints, model._floats),
+            (space.call_ints, work, model._ints, model._floats),
             entry.address,
             prepare,
             ints,
@@ -115,19 +116,27 @@ class Operator:
             self._slots(space, inputs),
             self._slots(space, results),
         )
-        self.shapes = tuple(axis_lengths(model, part.field.shape) for part in results)
-        self.input_shapes = tuple(axis_lengths(model, part.field.shape) for part in inputs)
 
-    def _slots(self, space: Workspace, parts: Sequence[Part]) -> Any:
+    @staticmethod
+    def _slots(space: Workspace, parts: Sequence[Part]) -> Any:
         """Return the rows that describe inputs or results, as in operators.c."""
-        rows = [
-            (
-                space.offset(item),
-                int(np.prod(axis_lengths(self.model, item.shape), dtype=int)),
-                part,
-                packing.HAS_INPUT + item if part == 0 else -1,
-                item in PARAMETERS,
+        rows = []
+        for item, part in parts:
+            shape = state_shape(space.model, item)
+            start = math.prod(shape[1:]) if has_universe(item) else 0
+            is_passed = packing.HAS_INPUT + item if part == 0 else -1
+            rows.append(
+                (space.offset(item) + start, math.prod(shape), part, is_passed, item in PARAMETERS)
             )
-            for item, part in parts
-        ]
         return np.array(rows, np.int64).reshape(-1, 5)
+
+
+def has_universe(item: Field) -> bool:
+    """Return True if row 0 of a field is the universe, which arrays of others lack."""
+    return item.shape[:1] == ("rows",)
+
+
+def state_shape(model: Model, item: Field) -> tuple[int, ...]:
+    """Return the shape of a field of one state, without the universe."""
+    shape = axis_lengths(model, item.shape)
+    return (shape[0] - 1, *shape[1:]) if has_universe(item) else shape
