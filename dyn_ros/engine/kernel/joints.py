@@ -227,11 +227,11 @@ def add_subspace_transpose_times(r, i, f, field):
 
 @kernel
 def column(r, i, c):
-    """Return column c of S, in plain floats, without the multiplier of a mimic joint."""
-    k = kind(r, i)
-    zero = (0.0, 0.0, 0.0)
+    """Return column c of S, a constant, without the multiplier of a mimic joint."""
+    k, u = kind(r, i), axis(r, i)
+    zero = zero3(u[0])
     if k == REVOLUTE:
-        return Motion(zero, axis(r, i))
+        return Motion(zero, u)
     if k == PRISMATIC:
-        return Motion(axis(r, i), zero)
+        return Motion(u, zero)
     return unit_motion(r, k, c)

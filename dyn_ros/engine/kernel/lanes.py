@@ -40,6 +40,19 @@ def lanes_at(address: int) -> Any:
     return ctypes.cast(int(address), ctypes.POINTER(ctypes.c_double * LANES))
 
 
+def dual_numbers_at(address: int) -> Any:
+    """Return a pointer to the rows of a workspace of lanes of dual numbers at an address."""
+    raise NotImplementedError("dual numbers exist in compiled code only; unset NUMBA_DISABLE_JIT")
+
+
+def second_order_dual_numbers_at(address: int) -> Any:
+    """Return a pointer to the rows of a workspace of lanes of dual numbers of order two."""
+    return dual_numbers_at(address)
+
+
+DUAL_NUMBERS_AT = (dual_numbers_at, second_order_dual_numbers_at)
+
+
 def load(a: Any, i: int) -> Any:
     """Load number i of integers, floats or a workspace, without a bounds check."""
     return a[i]

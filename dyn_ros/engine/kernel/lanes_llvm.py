@@ -18,18 +18,41 @@ from . import raw
 from .lanes import LANES, SIMD_WIDTH
 
 
-class VectorType(types.Type):
-    """The Numba type of several float64 numbers."""
+_DOUBLE = ir.DoubleType()
 
-    def __init__(self, count: int) -> None:
-        super().__init__(name=f"float64x{count}")
-        self.count = count
+
+class VectorType(types.Type):
+    """The Numba type of several float64 numbers, or of as many dual numbers of an order.
+
+    A dual number of order n is a polynomial in n infinitesimals e1, ..., en with ei ei = 0. It has
+    2**n parts, each a vector: part m is the coefficient of the product of those ei for which m has
+    bit i - 1. Arithmetic with x + e1 dx yields derivatives in the direction dx in part 1, and with
+    x + e1 dx + e2 dy second derivatives in part 3. See Griewank and Walther (2008), chapter 13.
+    """
+
+    def __init__(self, count: int, order: int = 0) -> None:
+        super().__init__(name=f"float64x{count}" + f"-dual{order}" * (order > 0))
+        self.count, self.order = count, order
+
+    @property
+    def nparts(self) -> int:
+        """Return the number of vectors that a number consists of."""
+        return int(2**self.order)
+
+    @property
+    def vector(self) -> Any:
+        """Return the LLVM type of one part."""
+        return ir.VectorType(_DOUBLE, self.count)
+
+    @property
+    def llvm_type(self) -> Any:
+        """Return the LLVM type of a number."""
+        return ir.ArrayType(self.vector, self.nparts) if self.order else self.vector
 
 
 lanes = VectorType(LANES)  # a number of as many states
 _simd = VectorType(SIMD_WIDTH)  # adjacent numbers of one state
-_DOUBLE = ir.DoubleType()
-_LANES, _SIMD = ir.VectorType(_DOUBLE, LANES), ir.VectorType(_DOUBLE, SIMD_WIDTH)
+_LANES, _SIMD = lanes.vector, _simd.vector
 
 
 @register_model(VectorType)
@@ -37,12 +60,88 @@ class VectorModel(models.PrimitiveModel):
     """The LLVM type of a ``VectorType``."""
 
     def __init__(self, manager: Any, fe_type: Any) -> None:
-        super().__init__(manager, fe_type, ir.VectorType(_DOUBLE, fe_type.count))
+        super().__init__(manager, fe_type, fe_type.llvm_type)
 
 
 def _vector(*kinds: Any) -> Any:
     """Return the type of the vectors among numbers, or None."""
     return next((ty for ty in kinds if isinstance(ty, VectorType)), None)
+
+
+def _parts(context: Any, builder: Any, value: Any, ty: Any, number: Any) -> list[Any]:
+    """Return the parts of a value of type ``ty`` as one of type ``number``; None is zero."""
+    if ty != number:
+        value = _splat(builder, context.cast(builder, value, ty, types.float64), number.count)
+        return [value] + [None] * (number.nparts - 1)
+    if not number.order:
+        return [value]
+    return [builder.extract_value(value, m) for m in range(number.nparts)]
+
+
+def _all_parts(context: Any, builder: Any, sig: Any, args: Any) -> list[list[Any]]:
+    """Return the parts of all arguments, of which at least one is a vector."""
+    number = _vector(*sig.args)
+    return [_parts(context, builder, x, ty, number) for x, ty in zip(args, sig.args)]
+
+
+def _joined(builder: Any, parts: list[Any], number: Any) -> Any:
+    """Return the number with some parts."""
+    if not number.order:
+        return parts[0]
+    value = ir.Constant(number.llvm_type, ir.Undefined)
+    zero = ir.Constant(number.vector, [0.0] * number.count)
+    for m, part in enumerate(parts):
+        value = builder.insert_value(value, zero if part is None else part, m)
+    return value
+
+
+def _subsets(m: int) -> list[int]:
+    """Return the numbers whose bits are among those of m, in ascending order."""
+    return [s for s in range(m + 1) if s & m == s]
+
+
+def _product_sum(builder: Any, start: Any, a: list[Any], b: list[Any], pairs: Any) -> Any:
+    """Return start + the products a[i] b[j] of pairs (i, j); None is zero."""
+    total = start
+    for i, j in pairs:
+        if a[i] is not None and b[j] is not None:
+            term = builder.fmul(a[i], b[j], flags=FLAGS)
+            total = term if total is None else builder.fadd(total, term, flags=FLAGS)
+    return total
+
+
+def _sum_of_parts(builder: Any, a: list[Any], b: list[Any]) -> list[Any]:
+    return [
+        y if x is None else x if y is None else builder.fadd(x, y, flags=FLAGS)
+        for x, y in zip(a, b)
+    ]
+
+
+def _difference_of_parts(builder: Any, a: list[Any], b: list[Any]) -> list[Any]:
+    return [
+        x
+        if y is None
+        else builder.fneg(y, flags=FLAGS)
+        if x is None
+        else builder.fsub(x, y, flags=FLAGS)
+        for x, y in zip(a, b)
+    ]
+
+
+def _product_of_parts(builder: Any, a: list[Any], b: list[Any]) -> list[Any]:
+    return [
+        _product_sum(builder, None, a, b, [(s, m ^ s) for s in _subsets(m)]) for m in range(len(a))
+    ]
+
+
+def _quotient_of_parts(builder: Any, a: list[Any], b: list[Any]) -> list[Any]:
+    """Return the parts of y = a / b, from those of y b = a."""
+    y: list[Any] = []
+    for m, x in enumerate(a):
+        rest = _product_sum(builder, None, y, b, [(s, m ^ s) for s in _subsets(m)[:-1]])
+        (x,) = _difference_of_parts(builder, [x], [rest])
+        y.append(None if x is None else builder.fdiv(x, b[0], flags=FLAGS))
+    return y
 
 
 def _is_number(ty: Any) -> Any:
@@ -62,26 +161,23 @@ def _convert(context: Any, builder: Any, value: Any, ty: Any, number: Any) -> An
     """Return a value of type ``ty`` as a float or vector, of type ``number``."""
     if ty == number:
         return value
-    value = context.cast(builder, value, ty, types.float64)
-    return _splat(builder, value, number.count) if _vector(number) else value
+    if _vector(number):
+        return _joined(builder, _parts(context, builder, value, ty, number), number)
+    return context.cast(builder, value, ty, types.float64)
 
 
-def _convert_all(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    """Return arguments as vectors if some of them are, otherwise as floats."""
-    number = _vector(*sig.args) or types.float64
-    return [_convert(context, builder, v, t, number) for v, t in zip(args, sig.args)]
-
-
-def _binary(op: Any, instruction: str) -> Any:
-    """Implement an operator of which an operand is a vector by an LLVM instruction."""
+def _binary(op: Any, combine: Any) -> Any:
+    """Implement an operator of which an operand is a vector, by a function of the parts."""
 
     @numba_intrinsic
     def apply(typing: Any, a: Any, b: Any) -> Any:
-        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            x, y = _convert_all(context, builder, sig, args)
-            return getattr(builder, instruction)(x, y, flags=FLAGS)
+        number = _vector(a, b)
 
-        return _vector(a, b)(a, b), codegen
+        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            x, y = _all_parts(context, builder, sig, args)
+            return _joined(builder, combine(builder, x, y), number)
+
+        return number(a, b), codegen
 
     @overload(op)
     def implementation(a, b):
@@ -89,19 +185,24 @@ def _binary(op: Any, instruction: str) -> Any:
             return lambda a, b: apply(a, b)
 
 
-for _op, _instruction in (
-    (operator.add, "fadd"),
-    (operator.sub, "fsub"),
-    (operator.mul, "fmul"),
-    (operator.truediv, "fdiv"),
+for _op, _combine in (
+    (operator.add, _sum_of_parts),
+    (operator.sub, _difference_of_parts),
+    (operator.mul, _product_of_parts),
+    (operator.truediv, _quotient_of_parts),
 ):
-    _binary(_op, _instruction)
+    _binary(_op, _combine)
 
 
 @numba_intrinsic
 def _negative(typing: Any, a: Any) -> Any:
     """Return -a."""
-    return a(a), lambda context, builder, sig, args: builder.fneg(args[0], flags=FLAGS)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        (x,) = _all_parts(context, builder, sig, args)
+        return _joined(builder, _difference_of_parts(builder, [None] * a.nparts, x), a)
+
+    return a(a), codegen
 
 
 @overload(operator.neg)
@@ -134,6 +235,8 @@ def pointer_to(function: Any, number: Any) -> Any:
 pointer_to(la.integers_at, types.int64)
 pointer_to(la.floats_at, types.float64)
 pointer_to(la.lanes_at, lanes)
+for _order, _dual_numbers_at in enumerate(la.DUAL_NUMBERS_AT, start=1):
+    pointer_to(_dual_numbers_at, VectorType(LANES, _order))
 
 
 def _in_lane(builder: Any, pointer: Any, i: Any, lane: Any) -> Any:
@@ -189,27 +292,36 @@ def _store(typing: Any, a: Any, i: Any, x: Any) -> Any:
         builder.store(value, builder.gep(args[0], [args[1]]), align=8)
         return context.get_dummy_value()
 
-    return types.none(a, types.intp, x if number == lanes else number), codegen
+    return types.none(a, types.intp, x if _vector(number) else number), codegen
 
 
-def _elementwise(name: str, types_of_arguments: Any) -> Any:
-    """Return typing and code of the LLVM intrinsic ``llvm.NAME`` for floats and vectors."""
-    number = _vector(*types_of_arguments) or types.float64
-    suffix = f"v{number.count}f64" if _vector(number) else "f64"
-
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        ty, args = context.get_value_type(number), _convert_all(context, builder, sig, args)
-        function = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(ty, [ty] * len(args)), f"llvm.{name}.{suffix}"
-        )
-        return builder.call(function, args)
-
-    return number(*types_of_arguments), codegen
+def _call_intrinsic(builder: Any, name: str, *args: Any) -> Any:
+    """Call the LLVM intrinsic ``llvm.NAME`` for floats or vectors."""
+    ty = args[0].type
+    suffix = f"v{ty.count}f64" if isinstance(ty, ir.VectorType) else "f64"
+    function = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(ty, [ty] * len(args)), f"llvm.{name}.{suffix}"
+    )
+    return builder.call(function, args)
 
 
 @intrinsic(la.fma)
 def _(typing: Any, a: Any, b: Any, c: Any) -> Any:
-    return _elementwise("fma", (a, b, c))
+    number = _vector(a, b, c) or types.float64
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        if not _vector(number):
+            return _call_intrinsic(
+                builder,
+                "fma",
+                *[_convert(context, builder, *x, number) for x in zip(args, sig.args)],
+            )
+        x, y, z = _all_parts(context, builder, sig, args)
+        value = _call_intrinsic(builder, "fma", x[0], y[0], z[0])
+        rest = _sum_of_parts(builder, _product_of_parts(builder, x, y)[1:], z[1:])
+        return _joined(builder, [value, *rest], number)
+
+    return number(a, b, c), codegen
 
 
 @numba_intrinsic
@@ -217,7 +329,7 @@ def _all_above(typing: Any, a: Any, b: Any) -> Any:
     """Return True if a > b in all lanes."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        x, y = _convert_all(context, builder, sig, args)
+        x, y = (parts[0] for parts in _all_parts(context, builder, sig, args))
         bits = builder.bitcast(builder.fcmp_ordered(">", x, y), ir.IntType(x.type.count))
         return builder.icmp_unsigned("==", bits, ir.Constant(bits.type, -1))
 
@@ -227,12 +339,26 @@ def _all_above(typing: Any, a: Any, b: Any) -> Any:
 @numba_intrinsic
 def _select_above(typing: Any, a: Any, b: Any, x: Any, y: Any) -> Any:
     """Return x in the lanes with a > b, y in the others."""
+    number = _vector(a, b, x, y)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        a, b, x, y = _convert_all(context, builder, sig, args)
-        return builder.select(builder.fcmp_ordered(">", a, b), x, y)
+        p, q, x, y = _all_parts(context, builder, sig, args)
+        return _joined(
+            builder, _selected(builder, builder.fcmp_ordered(">", p[0], q[0]), x, y), number
+        )
 
-    return _vector(a, b, x, y)(a, b, x, y), codegen
+    return number(a, b, x, y), codegen
+
+
+def _selected(builder: Any, is_first: Any, x: list[Any], y: list[Any]) -> list[Any]:
+    """Return the parts of x in the lanes of a mask, those of y in the others."""
+    zero = ir.Constant(x[0].type, [0.0] * x[0].type.count)
+    return [
+        None
+        if p is q is None
+        else builder.select(is_first, zero if p is None else p, zero if q is None else q)
+        for p, q in zip(x, y)
+    ]
 
 
 def _first(builder: Any, count: int) -> Any:
@@ -419,41 +545,74 @@ def _(a, b, x, y):
 
 @overload(la.holds_lanes)
 def _(a):
-    is_lanes = a.dtype == lanes
+    is_lanes = _vector(a.dtype) is not None
     return lambda a: is_lanes
 
 
 @overload(la.simd_width)
 def _(a):
-    count = 1 if a.dtype == lanes else SIMD_WIDTH
+    count = 1 if _vector(a.dtype) else SIMD_WIDTH
     return lambda a: count
 
 
 @overload(la.load_simd)
 def _(a, i, count):
-    if a.dtype == lanes:
+    if _vector(a.dtype):
         return lambda a, i, count: _load(a, i)
     return lambda a, i, count: _load_simd(a, i, count)
 
 
 @overload(la.store_simd)
 def _(a, i, count, x):
-    if a.dtype == lanes:
+    if _vector(a.dtype):
         return lambda a, i, count, x: _store(a, i, x)
     return lambda a, i, count, x: _store_simd(a, i, count, x)
 
 
-def _unary(function: Any, name: str) -> Any:
-    """Implement a function of one number by an LLVM intrinsic."""
+def _unary(function: Any, name: str, complete: Any) -> Any:
+    """Implement a function of one number by an LLVM intrinsic.
+
+    ``complete`` returns all parts of the result, from those of x and the first one.
+    """
 
     @intrinsic(function)
     def _(typing: Any, x: Any) -> Any:
-        return _elementwise(name, (x,))
+        number = _vector(x) or types.float64
+
+        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            if not _vector(number):
+                value = _convert(context, builder, args[0], sig.args[0], number)
+                return _call_intrinsic(builder, name, value)
+            (parts,) = _all_parts(context, builder, sig, args)
+            first = _call_intrinsic(builder, name, parts[0])
+            return _joined(builder, complete(builder, parts, first), number)
+
+        return number(x), codegen
 
 
-_unary(la.rint, "rint")
-_unary(la.sqrt, "sqrt")
-_unary(la.fabs, "fabs")
+def _complete_root(builder: Any, x: list[Any], first: Any) -> list[Any]:
+    """Return the parts of the square root y of x, from those of y y = x."""
+    y = [first]
+    for m in range(1, len(x)):
+        pairs = [(s, m ^ s) for s in _subsets(m)[1:-1]]
+        rest = _product_sum(builder, None, y, y, pairs)
+        (difference,) = _difference_of_parts(builder, [x[m]], [rest])
+        twice = builder.fadd(first, first, flags=FLAGS)
+        y.append(difference and builder.fdiv(difference, twice, flags=FLAGS))
+    return y
+
+
+def _complete_absolute(builder: Any, x: list[Any], first: Any) -> list[Any]:
+    """Return the parts of |x|; where x is 0, its derivatives are those of -x."""
+    zero = ir.Constant(first.type, [0.0] * first.type.count)
+    opposite = _difference_of_parts(builder, [None] * len(x), x)
+    selected = _selected(builder, builder.fcmp_ordered(">", x[0], zero), x, opposite)
+    return [first, *selected[1:]]
+
+
+_unary(la.rint, "rint", lambda builder, x, first: [first] + [None] * (len(x) - 1))
+_unary(la.sqrt, "sqrt", _complete_root)
+_unary(la.fabs, "fabs", _complete_absolute)
 
 
 pointer_to(raw.bytes_at, types.uint8)

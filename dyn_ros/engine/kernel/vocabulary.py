@@ -200,8 +200,10 @@ from .joints import add_subspace_times as add_subspace_times
 from .joints import add_subspace_transpose_times as add_subspace_transpose_times
 from .joints import column as column
 from .joints import cross_subspace_times as cross_subspace_times
+from .joints import displacement as displacement
 from .joints import joint_placement as joint_placement
 from .joints import quaternion_at as quaternion_at
+from .joints import sine_and_cosine as sine_and_cosine
 from .lanes import LANES as LANES
 from .lanes import SIMD_WIDTH as SIMD_WIDTH
 from .lanes import all_above as all_above
@@ -228,6 +230,7 @@ from .packing import FLOATING as FLOATING
 from .packing import GRAVITY as GRAVITY
 from .packing import PLACE as PLACE
 from .packing import PLACE_COS as PLACE_COS
+from .packing import PLACE_SIN as PLACE_SIN
 from .packing import PLANAR as PLANAR
 from .packing import PRISMATIC as PRISMATIC
 from .packing import REVOLUTE as REVOLUTE

@@ -85,6 +85,10 @@ PyObject *run_small_batch(PyObject *prepared, DataBase *data, PyObject *model, i
                           PyObject *const *inputs, Py_ssize_t count);
 int add_small_batches(PyObject *module);
 
+/* --- operators.c */
+
+int add_operators(PyObject *module);
+
 /* --- extension.c */
 
 PyObject *new_function(packed_code code, const char *signature);

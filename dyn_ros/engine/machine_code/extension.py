@@ -27,7 +27,14 @@ from . import cache
 _FOLDER = Path(__file__).parent
 SOURCES = tuple(
     _FOLDER / name
-    for name in ("extension.c", "one_state.c", "batches.c", "small_batch.c", "extension.h")
+    for name in (
+        "extension.c",
+        "one_state.c",
+        "batches.c",
+        "small_batch.c",
+        "operators.c",
+        "extension.h",
+    )
 )
 _MODULE_NAME = f"{__package__}._native"
 SUFFIX = sysconfig.get_config_var("EXT_SUFFIX") or ".so"

@@ -1,0 +1,92 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What a library of arrays, torch or JAX, has to offer to the differentiable functions.
+
+The libraries have most functions of ``xp`` in common, such as ``stack`` and ``einsum``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..engine.model.model import Model
+from .rules import Call
+
+
+class Library(Protocol):
+    """A library of arrays, and calls of the engine that it differentiates."""
+
+    xp: Any
+
+    def run(self, call: Call, inputs: Sequence[Any], wanted: Sequence[bool]) -> list[Any]:
+        """Run a call, which is differentiable; return its results, None if not wanted."""
+
+    def array(self, value: Any) -> Any:
+        """Return a value as an array; raise a TypeError or ValueError if that is impossible."""
+
+    def as_type(self, value: Any, dtype: Any) -> Any:
+        """Return an array with a type."""
+
+    def float_type(self, arrays: Sequence[Any]) -> Any:
+        """Return float64 if an array has this type, otherwise float32."""
+
+    def constant(self, value: Any, like: Any) -> Any:
+        """Return constants with the type of an array."""
+
+    def eye(self, n: int, like: Any) -> Any:
+        """Return the identity matrix with the type of an array."""
+
+    def zeros(self, n: int, like: Any) -> Any:
+        """Return a vector of zeros with the type of an array."""
+
+    def tangent_gradient(self, x: Any, project: Callable[[Any, Any], Any]) -> Any:
+        """Return x, whose gradient g becomes project(x, g) in reverse mode."""
+
+
+def checked(
+    lib: Library, model: Model, arguments: dict[str, tuple[tuple[int, ...], Any]]
+) -> list[Any]:
+    """Return arguments as arrays of one type; raise a ValueError for a wrong shape.
+
+    ``arguments`` are the shape for one state, and the value, by name. None remains.
+    """
+    arrays: dict[str, Any] = {}
+    for name, (shape, value) in arguments.items():
+        if value is None:
+            arrays[name] = None
+            continue
+        try:
+            array = lib.array(value)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise type(error)(f"{name}: {error}") from None
+        actual = tuple(array.shape)
+        if len(actual) < len(shape) or actual[len(actual) - len(shape) :] != shape:
+            expected = ", ".join(["...", *map(str, shape)])
+            raise ValueError(f"{name}: expected an array of shape ({expected}), got {actual}")
+        arrays[name] = array
+    passed = [array for array in arrays.values() if array is not None]
+    dtype = lib.float_type(passed)
+    _require_common_axes(arguments, arrays)
+    return [None if array is None else lib.as_type(array, dtype) for array in arrays.values()]
+
+
+def _require_common_axes(
+    arguments: dict[str, tuple[tuple[int, ...], Any]], arrays: dict[str, Any]
+) -> None:
+    """Raise a ValueError if leading axes do not broadcast."""
+    leads = {
+        name: tuple(array.shape[: len(array.shape) - len(arguments[name][0])])
+        for name, array in arrays.items()
+        if array is not None
+    }
+    first = next(iter(leads.values()))
+    if all(lead == first for lead in leads.values()):
+        return
+    try:
+        np.broadcast_shapes(*leads.values())
+    except ValueError:
+        found = ", ".join(f"{name} {lead}" for name, lead in leads.items() if lead)
+        raise ValueError(f"leading axes: expected shapes that broadcast, got {found}") from None

@@ -1,0 +1,246 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Operations as functions of torch tensors: automatic differentiation, vmap and compilation.
+
+A call is one ``torch.autograd.Function``, whose derivatives are calls again. ``torch.compile``
+sees the custom operator ``dyn_ros::call`` in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+from ..differentiable import rules
+from ..differentiable.rules import Call
+from ..engine.call.operator import Operator
+
+Inputs = Sequence[Tensor | None]
+_INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+
+
+def _prepare(call: Call, inputs: Inputs) -> tuple[Operator, list[Any]]:
+    """Return the operator for a call, and the inputs that it takes."""
+    with_parameters, selected = call.operation.select(call.kind, inputs)
+    return call.operation.operator(call.model, call.kind, with_parameters), selected
+
+
+def _leading_shape(operator: Operator, inputs: Inputs) -> tuple[int, ...]:
+    """Return the leading axes of the results."""
+    shapes = [
+        tuple(x.shape[: x.ndim - len(shape)])
+        for x, shape in zip(inputs, operator.input_shapes)
+        if x is not None
+    ]
+    first = shapes[0]
+    if all(shape == first for shape in shapes):
+        return first
+    return tuple(torch.broadcast_shapes(*shapes))
+
+
+def _result_type(inputs: Inputs) -> torch.dtype:
+    """Return float64 if an input has this type, otherwise float32."""
+    is_double = any(x is not None and x.dtype == torch.float64 for x in inputs)
+    return torch.float64 if is_double else torch.float32
+
+
+def run_engine(call: Call, inputs: Inputs, wanted: Sequence[bool]) -> list[Tensor]:
+    """Run a call in the engine; return the wanted results."""
+    operator, selected = _prepare(call, inputs)
+    lead, dtype = _leading_shape(operator, selected), _result_type(inputs)
+    buffers, kept = [], []
+    for x, shape in zip(selected, operator.input_shapes):
+        if x is None:
+            buffers.append(None)
+            continue
+        if not x.is_contiguous():
+            x = x.contiguous()
+        kept.append(x)
+        buffers.append(
+            (x.data_ptr(), x.dtype == torch.float32, tuple(x.shape[: x.ndim - len(shape)]))
+        )
+    results, targets = [], []
+    for is_wanted, shape in zip(wanted, operator.shapes):
+        if is_wanted:
+            result = torch.empty((*lead, *shape), dtype=dtype)
+            results.append(result)
+            targets.append((result.data_ptr(), dtype == torch.float32, lead))
+        else:
+            targets.append(None)
+    targets += [None] * (len(operator.shapes) - len(targets))
+    operator.native.run(buffers, targets, lead)
+    return results
+
+
+def _summed_to(gradient: Tensor | None, like: Tensor | None) -> Tensor | None:
+    """Return a gradient, summed over axes along which an input was broadcast, of its type."""
+    if gradient is None or like is None:
+        return None
+    if gradient.shape != like.shape:
+        gradient = gradient.sum_to_size(like.shape)
+    return gradient if gradient.dtype == like.dtype else gradient.to(like.dtype)
+
+
+def _place(wanted: Sequence[bool], results: Sequence[Any]) -> list[Any]:
+    """Return the results at the places where they are wanted, None elsewhere."""
+    remaining = iter(results)
+    return [next(remaining) if is_wanted else None for is_wanted in wanted]
+
+
+class _Run(Function):
+    """A call whose inputs torch differentiates."""
+
+    @staticmethod
+    def forward(call: Call, wanted: tuple[bool, ...], *inputs: Tensor | None) -> Any:
+        return tuple(run_engine(call, inputs, wanted))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.call, ctx.wanted, *tensors = inputs
+        ctx.save_for_backward(*tensors, output[0])
+        ctx.save_for_forward(*tensors, output[0])
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, *weights: Tensor | None) -> Any:
+        *inputs, output = ctx.saved_tensors
+        gradients = rules.pull_back(
+            TENSORS,
+            ctx.call,
+            inputs,
+            output,
+            _place(ctx.wanted, weights),
+            ctx.needs_input_grad[2:],
+        )
+        return None, None, *map(_summed_to, gradients, inputs)
+
+    @staticmethod
+    def jvp(ctx: Any, _call: None, _wanted: None, *tangents: Tensor | None) -> Any:
+        *inputs, output = ctx.saved_tensors
+        results = rules.differentiate(TENSORS, ctx.call, inputs, output, tangents, ctx.wanted)
+        return tuple(x for x, is_wanted in zip(results, ctx.wanted) if is_wanted)
+
+    @staticmethod
+    def vmap(
+        info: Any, axes: tuple[int | None, ...], call: Call, wanted: Any, *inputs: Tensor | None
+    ) -> Any:
+        operator, _ = _prepare(call, inputs)
+        shapes = _input_shapes(call, operator, inputs)
+        batched = _align(info.batch_size, axes[2:], inputs, shapes)
+        results = _Run.apply(call, wanted, *batched)
+        return results, (0,) * len(results)
+
+
+def _input_shapes(call: Call, operator: Operator, inputs: Inputs) -> list[tuple[int, ...]]:
+    """Return the shapes of one state for all inputs of a call, also for absent parameters."""
+    if len(inputs) == len(operator.input_shapes):
+        return list(operator.input_shapes)
+    full = call.operation.operator(call.model, call.kind, True)
+    return list(full.input_shapes)
+
+
+def _align(
+    size: int,
+    axes: Sequence[int | None],
+    inputs: Inputs,
+    shapes: Sequence[tuple[int, ...]],
+) -> list[Tensor | None]:
+    """Return inputs with the mapped axis first, such that the axes after it broadcast."""
+    naxes = 0
+    for x, axis, shape in zip(inputs, axes, shapes):
+        if x is not None:
+            naxes = max(naxes, x.ndim - len(shape) - (axis is not None))
+    aligned: list[Tensor | None] = []
+    for x, axis, shape in zip(inputs, axes, shapes):
+        if x is not None and axis is not None:
+            x = x.movedim(axis, 0)
+            missing = naxes - (x.ndim - 1 - len(shape))
+            x = x.reshape((size, *(1,) * missing, *x.shape[1:]))
+        aligned.append(x)
+    return aligned
+
+
+class _TangentGradient(Function):
+    """The identity, whose gradients are projected."""
+
+    @staticmethod
+    def forward(project: Any, x: Tensor) -> Tensor:
+        return x.view_as(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.project, x = inputs
+        ctx.save_for_backward(x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        (x,) = ctx.saved_tensors
+        return None, ctx.project(x, gradient)
+
+    @staticmethod
+    def jvp(ctx: Any, _project: None, tangent: Tensor) -> Any:
+        raise NotImplementedError("tangent=True: only gradients are available, not forward mode")
+
+    generate_vmap_rule = True
+
+
+class Tensors:
+    """A ``Library`` of torch tensors."""
+
+    xp: Any = torch
+
+    @staticmethod
+    def array(value: Any) -> Tensor:
+        """Return a value as a tensor on the CPU."""
+        tensor = value if isinstance(value, Tensor) else torch.as_tensor(value)
+        if tensor.device.type != "cpu":
+            raise ValueError(f"expected a tensor on the CPU, got {tensor.device}; call x.cpu()")
+        if tensor.dtype in (torch.float16, torch.bfloat16) or not (
+            tensor.dtype.is_floating_point or tensor.dtype in _INTEGERS
+        ):
+            raise TypeError(f"expected float64 or float32, got {tensor.dtype}; call x.float()")
+        return tensor
+
+    @staticmethod
+    def as_type(value: Tensor, dtype: torch.dtype) -> Tensor:
+        """Return a tensor with a type."""
+        return value.to(dtype)
+
+    @staticmethod
+    def float_type(arrays: Sequence[Tensor]) -> torch.dtype:
+        """Return float64 if a tensor has this type or is of integers, otherwise float32."""
+        is_single = all(x.dtype == torch.float32 for x in arrays)
+        return torch.float32 if is_single else torch.float64
+
+    @staticmethod
+    def tangent_gradient(x: Tensor, project: Any) -> Tensor:
+        """Return x, whose gradient g becomes project(x, g) in reverse mode."""
+        return _TangentGradient.apply(project, x)  # type: ignore[no-any-return]
+
+    @staticmethod
+    def run(call: Call, inputs: Inputs, wanted: Sequence[bool]) -> list[Any]:
+        """Run a call; return its results, None if not wanted."""
+        wanted = tuple(wanted)
+        return _place(wanted, _Run.apply(call, wanted, *inputs))
+
+    @staticmethod
+    def eye(n: int, like: Tensor) -> Tensor:
+        """Return the identity matrix."""
+        return torch.eye(n, dtype=like.dtype)
+
+    @staticmethod
+    def zeros(n: int, like: Tensor) -> Tensor:
+        """Return a vector of zeros."""
+        return torch.zeros(n, dtype=like.dtype)
+
+    @staticmethod
+    def constant(value: Any, like: Tensor) -> Tensor:
+        """Return constants of the type of a tensor."""
+        return torch.tensor(value, dtype=like.dtype)
+
+
+TENSORS = Tensors()
