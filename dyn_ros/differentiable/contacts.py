@@ -18,7 +18,6 @@ from ..engine.model.model import Model
 from . import kinematics as kin
 from .library import Library
 from .motion import cosine_ratio, cross, sine_ratio, times
-from .robot import robot_of
 
 _IDENTITY_ANGLE = 1e-2  # rad; below it, the series of the logarithm are accurate to 1e-16
 
@@ -61,7 +60,7 @@ def contact_rows(
 ) -> ContactRows:
     """Return the rows of all contacts, one after the other."""
     columns, velocities = kin.body_motion(lib, model, placements, v)
-    robot = robot_of(model)
+    robot = lib.robot(model)
     carriers = lib.xp.asarray(robot.column_joints)
     rates = kin.column_rates(lib, model, v)[..., None]
     turned = rates * motion_cross(lib, velocities[..., carriers, :], columns)
@@ -80,7 +79,7 @@ def _side(lib: Library, model: Model, bodies: _Bodies, frame: Any, placement: An
     joint, still = -1, 0.0 * bodies.drifts[..., 0, :]
     if frame is not None:
         number = frame_number(model, frame)
-        joint = int(robot_of(model).frame_joints[number])
+        joint = int(lib.robot(model).frame_joints[number])
         X = kin.frame_placement(lib, model, bodies.placements, number) @ X
     columns = kin.carried_by(lib, model, joint, bodies.columns)[..., None] * bodies.columns
     if joint < 0:

@@ -108,8 +108,9 @@ def _rigid(lib: Library, X: Any) -> Any:
     return lib.xp.concatenate([upper, X[..., 3:, :]], -2)
 
 
-def _default(lib: Library, value: Any, default: Any, like: Any) -> Any:
-    return lib.constant(default, like) if value is None else value
+def _default(lib: Library, model: Model, name: str, value: Any, like: Any) -> Any:
+    """Return a parameter, by default that of the model with a name."""
+    return lib.parameter(model, name, like) if value is None else value
 
 
 def _run(lib: Library, model: Model, operation: Operation, *inputs: Any) -> Any:
@@ -395,14 +396,14 @@ def joint_friction(
     smooth = lib.constant(drives.has_smooth_friction, v) > 0.0
     direction = xp.where(smooth, xp.tanh(relative_speed), bounded)
     direction = xp.where(width > 0.0, direction, xp.sign(motors))
-    dry = _default(lib, friction, model.friction, v)
+    dry = _default(lib, model, "friction", friction, v)
     if drives.has_own_friction:
         speed = xp.where(motors == 0.0, 1.0 + 0.0 * motors, abs(motors))
         root = xp.where(motors == 0.0, 0.0 * motors, xp.sqrt(speed))
         slowness = motors / lib.constant(drives.stribeck_velocity, v)
         dry = dry + lib.constant(drives.root_friction, v) * root
         dry = dry + lib.constant(drives.stribeck, v) * xp.exp(-slowness * slowness)
-    total = _default(lib, damping, model.damping, v) * motors + dry * direction
+    total = _default(lib, model, "damping", damping, v) * motors + dry * direction
     total = total + lib.constant(drives.offset, v)
     if torque is not None:
         load = torque
@@ -584,7 +585,7 @@ def _moving(
         lib, model, tangent, q=_configuration(model, q), v=_velocities(model, v), **parameters
     )
     placements = _run(lib, model, FORWARD_KINEMATICS, q, joint_placements)
-    return placements, v, _default(lib, inertial, model.inertial_parameters, placements)
+    return placements, v, _default(lib, model, "inertial_parameters", inertial, placements)
 
 
 def center_of_mass(
@@ -683,8 +684,8 @@ def kinetic_energy(
         model,
         placements,
         v,
-        _default(lib, inertial, model.inertial_parameters, placements),
-        _default(lib, armature, model.armature, placements),
+        _default(lib, model, "inertial_parameters", inertial, placements),
+        _default(lib, model, "armature", armature, placements),
     )
 
 
@@ -721,8 +722,8 @@ def potential_energy(
     return kin.potential_energy(
         lib,
         placements,
-        _default(lib, inertial, model.inertial_parameters, placements),
-        _default(lib, gravity, model.gravity, placements),
+        _default(lib, model, "inertial_parameters", inertial, placements),
+        _default(lib, model, "gravity", gravity, placements),
     )
 
 

@@ -14,7 +14,6 @@ from ..engine.model.frames import ReferenceFrame
 from ..engine.model.model import Model
 from .library import Library
 from .motion import cross, times
-from .robot import robot_of
 
 
 class BodyMotion(NamedTuple):
@@ -44,21 +43,21 @@ def placed_motion(lib: Library, X: Any, m: Any) -> Any:
 
 def world_columns(lib: Library, model: Model, placements: Any) -> Any:
     """Return the columns of the motion subspaces, expressed in the world."""
-    robot = robot_of(model)
+    robot = lib.robot(model)
     columns = lib.constant(robot.columns, placements)
     return placed_motion(lib, placements[..., lib.xp.asarray(robot.column_joints), :, :], columns)
 
 
 def column_rates(lib: Library, model: Model, v: Any) -> Any:
     """Return the rate of the coordinate of each column, (..., ncolumns)."""
-    return v @ lib.constant(robot_of(model).column_velocities.T, v)
+    return v @ lib.constant(lib.robot(model).column_velocities.T, v)
 
 
 def body_motion(lib: Library, model: Model, placements: Any, v: Any) -> BodyMotion:
     """Return the columns, and the velocities of the bodies."""
     columns = world_columns(lib, model, placements)
     rates = column_rates(lib, model, v)[..., None] * columns
-    carries = lib.constant(robot_of(model).carries.T, rates)
+    carries = lib.constant(lib.robot(model).carries.T, rates)
     return BodyMotion(columns, carries @ rates)
 
 
@@ -67,7 +66,7 @@ def body_motion(lib: Library, model: Model, placements: Any, v: Any) -> BodyMoti
 
 def frame_placements(lib: Library, model: Model, placements: Any) -> Any:
     """Return the placements of all frames in the world, (..., nframes, 4, 4)."""
-    robot, xp = robot_of(model), lib.xp
+    robot, xp = lib.robot(model), lib.xp
     fixed = lib.eye(4, placements)
     lead = tuple(placements.shape[:-3])
     world = xp.broadcast_to(fixed, (*lead, 1, 4, 4))
@@ -79,7 +78,7 @@ def frame_placements(lib: Library, model: Model, placements: Any) -> Any:
 
 def frame_placement(lib: Library, model: Model, placements: Any, frame: int) -> Any:
     """Return the placement of one frame, (..., 4, 4)."""
-    robot = robot_of(model)
+    robot = lib.robot(model)
     X = lib.constant(robot.frame_placements[frame], placements)
     joint = int(robot.frame_joints[frame])
     if joint < 0:
@@ -101,7 +100,7 @@ def in_reference_frame(lib: Library, X: Any, m: Any, reference_frame: int) -> An
 
 def carried_by(lib: Library, model: Model, joint: int, like: Any) -> Any:
     """Return 1 for the columns that carry a joint, -1 being the world, (ncolumns,)."""
-    carries = robot_of(model).carries
+    carries = lib.robot(model).carries
     return lib.constant(0.0 * carries[:, :1] if joint < 0 else carries[:, joint : joint + 1], like)[
         ..., 0
     ]
@@ -109,7 +108,7 @@ def carried_by(lib: Library, model: Model, joint: int, like: Any) -> Any:
 
 def jacobian_of_columns(lib: Library, model: Model, columns: Any) -> Any:
     """Return the matrix (..., 6, nv) of columns (..., ncolumns, 6)."""
-    selection = lib.constant(robot_of(model).column_velocities, columns)
+    selection = lib.constant(lib.robot(model).column_velocities, columns)
     return columns.swapaxes(-1, -2) @ selection
 
 
@@ -118,7 +117,7 @@ def frame_jacobian(
 ) -> Any:
     """Return the Jacobian of a frame, (..., 6, nv)."""
     columns = world_columns(lib, model, placements)
-    joint = int(robot_of(model).frame_joints[frame])
+    joint = int(lib.robot(model).frame_joints[frame])
     columns = carried_by(lib, model, joint, columns)[..., None] * columns
     X = frame_placement(lib, model, placements, frame)[..., None, :, :]
     return jacobian_of_columns(lib, model, in_reference_frame(lib, X, columns, reference_frame))
@@ -129,7 +128,7 @@ def frame_velocity(
 ) -> Any:
     """Return the velocity of a frame, (..., 6)."""
     columns = world_columns(lib, model, placements)
-    joint = int(robot_of(model).frame_joints[frame])
+    joint = int(lib.robot(model).frame_joints[frame])
     rates = carried_by(lib, model, joint, columns) * column_rates(lib, model, v)
     motion = (rates[..., None, :] @ columns)[..., 0, :]
     X = frame_placement(lib, model, placements, frame)

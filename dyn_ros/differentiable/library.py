@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..engine.model.model import Model
+from .robot import Robot
 from .rules import Call
 
 
@@ -20,6 +21,12 @@ class Library(Protocol):
     """A library of arrays, and calls of the engine that it differentiates."""
 
     xp: Any
+
+    def robot(self, model: Model) -> Robot:
+        """Return the structure of a model."""
+
+    def parameter(self, model: Model, name: str, like: Any) -> Any:
+        """Return an attribute of a model, such as gravity, with the type of an array."""
 
     def run(self, call: Call, inputs: Sequence[Any], wanted: Sequence[bool]) -> list[Any]:
         """Run a call, which is differentiable; return its results, None if not wanted."""

@@ -34,26 +34,42 @@ torch.Size([7])
 
 from __future__ import annotations
 
+from collections.abc import Callable as _Callable
+from typing import Concatenate as _Concatenate
+from typing import ParamSpec as _ParamSpec
+from typing import TypeVar as _TypeVar
+
 from ..differentiable import functions as _functions
 from ..differentiable.binding import bind as _bind
+from ..differentiable.library import Library as _Library
+from .compilation import compilable as _compilable
 from .operators import TENSORS as _TENSORS
 
-aba = _bind(_functions.aba, _TENSORS, __name__)
-center_of_mass = _bind(_functions.center_of_mass, _TENSORS, __name__)
-centroidal_momentum = _bind(_functions.centroidal_momentum, _TENSORS, __name__)
-contact_dynamics = _bind(_functions.contact_dynamics, _TENSORS, __name__)
-crba = _bind(_functions.crba, _TENSORS, __name__)
-forward_kinematics = _bind(_functions.forward_kinematics, _TENSORS, __name__)
-frame_jacobian = _bind(_functions.frame_jacobian, _TENSORS, __name__)
-frame_placement = _bind(_functions.frame_placement, _TENSORS, __name__)
-frame_placements = _bind(_functions.frame_placements, _TENSORS, __name__)
-frame_velocity = _bind(_functions.frame_velocity, _TENSORS, __name__)
-generalized_gravity = _bind(_functions.generalized_gravity, _TENSORS, __name__)
-integrate = _bind(_functions.integrate, _TENSORS, __name__)
-joint_friction = _bind(_functions.joint_friction, _TENSORS, __name__)
-kinetic_energy = _bind(_functions.kinetic_energy, _TENSORS, __name__)
-mechanical_energy = _bind(_functions.mechanical_energy, _TENSORS, __name__)
-minverse = _bind(_functions.minverse, _TENSORS, __name__)
-nonlinear_effects = _bind(_functions.nonlinear_effects, _TENSORS, __name__)
-potential_energy = _bind(_functions.potential_energy, _TENSORS, __name__)
-rnea = _bind(_functions.rnea, _TENSORS, __name__)
+_P = _ParamSpec("_P")
+_R = _TypeVar("_R")
+
+
+def _public(function: _Callable[_Concatenate[_Library, _P], _R]) -> _Callable[_P, _R]:
+    """Return a function of the module."""
+    return _compilable(_bind(function, _TENSORS, __name__))
+
+
+aba = _public(_functions.aba)
+center_of_mass = _public(_functions.center_of_mass)
+centroidal_momentum = _public(_functions.centroidal_momentum)
+contact_dynamics = _public(_functions.contact_dynamics)
+crba = _public(_functions.crba)
+forward_kinematics = _public(_functions.forward_kinematics)
+frame_jacobian = _public(_functions.frame_jacobian)
+frame_placement = _public(_functions.frame_placement)
+frame_placements = _public(_functions.frame_placements)
+frame_velocity = _public(_functions.frame_velocity)
+generalized_gravity = _public(_functions.generalized_gravity)
+integrate = _public(_functions.integrate)
+joint_friction = _public(_functions.joint_friction)
+kinetic_energy = _public(_functions.kinetic_energy)
+mechanical_energy = _public(_functions.mechanical_energy)
+minverse = _public(_functions.minverse)
+nonlinear_effects = _public(_functions.nonlinear_effects)
+potential_energy = _public(_functions.potential_energy)
+rnea = _public(_functions.rnea)

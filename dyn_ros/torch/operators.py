@@ -14,81 +14,24 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd import Function
+from torch.nn import Parameter
 
 from ..differentiable import rules
+from ..differentiable.robot import robot_of
 from ..differentiable.rules import Call
 from ..engine.call.operator import Operator
+from ..engine.model.model import Model
+from .compilation import run_operator
+from .engine import Inputs, place, prepare, run_engine, summed_to
 
-Inputs = Sequence[Tensor | None]
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
-def _prepare(call: Call, inputs: Inputs) -> tuple[Operator, list[Any]]:
-    """Return the operator for a call, and the inputs that it takes."""
-    with_parameters, selected = call.operation.select(call.kind, inputs)
-    return call.operation.operator(call.model, call.kind, with_parameters), selected
-
-
-def _leading_shape(operator: Operator, inputs: Inputs) -> tuple[int, ...]:
-    """Return the leading axes of the results."""
-    shapes = [
-        tuple(x.shape[: x.ndim - len(shape)])
-        for x, shape in zip(inputs, operator.input_shapes)
-        if x is not None
-    ]
-    first = shapes[0]
-    if all(shape == first for shape in shapes):
-        return first
-    return tuple(torch.broadcast_shapes(*shapes))
-
-
-def _result_type(inputs: Inputs) -> torch.dtype:
-    """Return float64 if an input has this type, otherwise float32."""
-    is_double = any(x is not None and x.dtype == torch.float64 for x in inputs)
-    return torch.float64 if is_double else torch.float32
-
-
-def run_engine(call: Call, inputs: Inputs, wanted: Sequence[bool]) -> list[Tensor]:
-    """Run a call in the engine; return the wanted results."""
-    operator, selected = _prepare(call, inputs)
-    lead, dtype = _leading_shape(operator, selected), _result_type(inputs)
-    buffers, kept = [], []
-    for x, shape in zip(selected, operator.input_shapes):
-        if x is None:
-            buffers.append(None)
-            continue
-        if not x.is_contiguous():
-            x = x.contiguous()
-        kept.append(x)
-        buffers.append(
-            (x.data_ptr(), x.dtype == torch.float32, tuple(x.shape[: x.ndim - len(shape)]))
-        )
-    results, targets = [], []
-    for is_wanted, shape in zip(wanted, operator.shapes):
-        if is_wanted:
-            result = torch.empty((*lead, *shape), dtype=dtype)
-            results.append(result)
-            targets.append((result.data_ptr(), dtype == torch.float32, lead))
-        else:
-            targets.append(None)
-    targets += [None] * (len(operator.shapes) - len(targets))
-    operator.native.run(buffers, targets, lead)
-    return results
-
-
-def _summed_to(gradient: Tensor | None, like: Tensor | None) -> Tensor | None:
-    """Return a gradient, summed over axes along which an input was broadcast, of its type."""
-    if gradient is None or like is None:
-        return None
-    if gradient.shape != like.shape:
-        gradient = gradient.sum_to_size(like.shape)
-    return gradient if gradient.dtype == like.dtype else gradient.to(like.dtype)
-
-
-def _place(wanted: Sequence[bool], results: Sequence[Any]) -> list[Any]:
-    """Return the results at the places where they are wanted, None elsewhere."""
-    remaining = iter(results)
-    return [next(remaining) if is_wanted else None for is_wanted in wanted]
+def _run(call: Call, inputs: Inputs, wanted: Sequence[bool]) -> list[Tensor]:
+    """Run a call in the engine, or record it while torch compiles."""
+    if all(x is None or type(x) is Tensor or type(x) is Parameter for x in inputs):
+        return run_engine(call, inputs, wanted)
+    return run_operator(call, inputs, wanted)
 
 
 class _Run(Function):
@@ -96,7 +39,7 @@ class _Run(Function):
 
     @staticmethod
     def forward(call: Call, wanted: tuple[bool, ...], *inputs: Tensor | None) -> Any:
-        return tuple(run_engine(call, inputs, wanted))
+        return tuple(_run(call, inputs, wanted))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -113,10 +56,10 @@ class _Run(Function):
             ctx.call,
             inputs,
             output,
-            _place(ctx.wanted, weights),
+            place(ctx.wanted, weights),
             ctx.needs_input_grad[2:],
         )
-        return None, None, *map(_summed_to, gradients, inputs)
+        return None, None, *map(summed_to, gradients, inputs)
 
     @staticmethod
     def jvp(ctx: Any, _call: None, _wanted: None, *tangents: Tensor | None) -> Any:
@@ -128,7 +71,7 @@ class _Run(Function):
     def vmap(
         info: Any, axes: tuple[int | None, ...], call: Call, wanted: Any, *inputs: Tensor | None
     ) -> Any:
-        operator, _ = _prepare(call, inputs)
+        operator, _ = prepare(call, inputs)
         shapes = _input_shapes(call, operator, inputs)
         batched = _align(info.batch_size, axes[2:], inputs, shapes)
         results = _Run.apply(call, wanted, *batched)
@@ -192,6 +135,7 @@ class Tensors:
     """A ``Library`` of torch tensors."""
 
     xp: Any = torch
+    robot = staticmethod(robot_of)
 
     @staticmethod
     def array(value: Any) -> Tensor:
@@ -225,7 +169,7 @@ class Tensors:
     def run(call: Call, inputs: Inputs, wanted: Sequence[bool]) -> list[Any]:
         """Run a call; return its results, None if not wanted."""
         wanted = tuple(wanted)
-        return _place(wanted, _Run.apply(call, wanted, *inputs))
+        return place(wanted, _Run.apply(call, wanted, *inputs))
 
     @staticmethod
     def eye(n: int, like: Tensor) -> Tensor:
@@ -236,6 +180,11 @@ class Tensors:
     def zeros(n: int, like: Tensor) -> Tensor:
         """Return a vector of zeros."""
         return torch.zeros(n, dtype=like.dtype)
+
+    @staticmethod
+    def parameter(model: Model, name: str, like: Tensor) -> Tensor:
+        """Return an attribute of a model with the type of a tensor."""
+        return torch.tensor(getattr(model, name), dtype=like.dtype)
 
     @staticmethod
     def constant(value: Any, like: Tensor) -> Tensor:
