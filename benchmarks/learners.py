@@ -198,7 +198,7 @@ def frax_function(robot: Robot, function: str) -> Callable:
 
     frax_robot = frax.Robot(
         str(robot.file),
-        joint_ordering=None if robot.is_floating else robot.joints,
+        joint_ordering=robot.joints,
         floating_base="quaternion" if robot.is_floating else None,
     )
     names = [name for name in frax_robot.joint_names if name in robot.joints]

@@ -75,7 +75,7 @@ FUNCTIONS = {
     "rnea": Function("rnea", ("q", "v", "a", "f_ext"), DYNAMICS),
     "aba": Function("aba", ("q", "v", "tau", "f_ext"), DYNAMICS),
     "nonlinear_effects": Function("nonlinear_effects", ("q", "v"), DYNAMICS),
-    "generalized_gravity": Function("generalized_gravity", ("q",), DYNAMICS),
+    "generalized_gravity": Function("generalized_gravity", ("q",), (*BODIES, "gravity")),
     "crba": Function("crba", ("q",), INERTIA),
     "minverse": Function("minverse", ("q",), INERTIA),
     "forward_kinematics": Function("forward_kinematics", ("q",), GEOMETRY),

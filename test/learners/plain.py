@@ -290,18 +290,20 @@ def forward_kinematics(model, q, *, joint_placements=None):
 
 
 def frame_placements(model, q, *, joint_placements=None):
-    every = range(model.nframes)
-    found = [frame_placement(model, q, n, joint_placements=joint_placements) for n in every]
-    lead = leading(*found, axes=2)
-    return torch.stack([expand(X, lead, 2) for X in found], -3)
+    joints = joint_frames(model, q, joint_placements)
+    found = [placed(joints, frame, q) for frame in model.tree.frames]
+    return torch.stack([expand(X, leading(*joints, axes=2), 2) for X in found], -3)
+
+
+def placed(joints, frame, q):
+    """The placement of a frame from those of the joints."""
+    local = constant(frame.placement, q)
+    return local if frame.parent < 0 else joints[frame.parent] @ local
 
 
 def frame_placement(model, q, frame, *, joint_placements=None):
-    frame = model.tree.frames[model.frame_index(frame) if isinstance(frame, str) else frame]
-    local = constant(frame.placement, q)
-    if frame.parent < 0:
-        return expand(local, tuple(q.shape[:-1]), 2)
-    return joint_frames(model, q, joint_placements)[frame.parent] @ local
+    joints = joint_frames(model, q, joint_placements)
+    return placed(joints, model.tree.frames[model.frame_index(frame)], q)
 
 
 def frame_jacobian(model, q, frame, reference_frame, *, joint_placements=None):
