@@ -254,11 +254,13 @@ def expected(robot: Robot, column: str, function: str) -> list[np.ndarray]:
     """Return results of a few states for the joints without the base, and gradients for them.
 
     Everybody has the same coordinates of these, and takes the base's as they are. adam's inverse
-    dynamics lacks accelerations, and its forward dynamics has a floating base.
+    dynamics lacks accelerations, and its forward dynamics has a floating base without a force.
     """
     model, states = robot.model, [array[:CHECKED].copy() for array in robot.states]
     if column == "adam" and function == "rnea":
         states[2][:] = 0.0
+    elif column == "adam":
+        states[2][:, : -len(robot.joints)] = 0.0
     if column == "adam" and function == "aba" and not robot.is_floating:
         model = dyn_ros.Model.from_urdf_file(robot.file, "floating")
         base = np.tile(model.neutral()[:7], (CHECKED, 1))
