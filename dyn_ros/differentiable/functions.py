@@ -61,8 +61,10 @@ def _checked_states(
     """
     arrays = checked(lib, require_model(model), arguments)
     if tangent and model.nq > 0:
-        arrays[0] = lib.tangent_gradient(
-            arrays[0], lambda q, g: motion.tangent_of_gradient(lib, model, q, g)
+        arrays[0] = lib.with_derivatives(
+            arrays[0],
+            lambda q, t: motion.rate_of_configuration(lib, model, q, t),
+            lambda q, g: motion.tangent_of_gradient(lib, model, q, g),
         )
     if "joint_placements" in arguments:
         n = list(arguments).index("joint_placements")
@@ -581,8 +583,9 @@ def _moving(
 ) -> tuple[Any, Any, Any]:
     """Return the placements of joints in the world, velocities, and inertial parameters."""
     parameters = _parameters(model, inertial_parameters, None, None, joint_placements)
+    states = {"q": _configuration(model, q), "v": _velocities(model, v)}
     q, v, inertial, _, _, joint_placements = _checked_states(
-        lib, model, tangent, q=_configuration(model, q), v=_velocities(model, v), **parameters
+        lib, model, tangent, **states, **parameters
     )
     placements = _run(lib, model, FORWARD_KINEMATICS, q, joint_placements)
     return placements, v, _default(lib, model, "inertial_parameters", inertial, placements)
@@ -609,9 +612,15 @@ def center_of_mass(
     (..., 3)
         [m].
     """
-    placements, _, parameters = _moving(
-        lib, model, q, None, inertial_parameters, joint_placements, tangent
+    q, inertial, _, _, joint_placements = _checked_states(
+        lib,
+        model,
+        tangent,
+        q=_configuration(model, q),
+        **_parameters(model, inertial_parameters, None, None, joint_placements),
     )
+    placements = _run(lib, model, FORWARD_KINEMATICS, q, joint_placements)
+    parameters = _default(lib, model, "inertial_parameters", inertial, placements)
     return kin.center_of_mass(lib, placements, parameters)
 
 

@@ -49,8 +49,24 @@ class Library(Protocol):
     def zeros(self, n: int, like: Any) -> Any:
         """Return a vector of zeros with the type of an array."""
 
-    def tangent_gradient(self, x: Any, project: Callable[[Any, Any], Any]) -> Any:
-        """Return x, whose gradient g becomes project(x, g) in reverse mode."""
+    def with_derivatives(
+        self, x: Any, push: Callable[[Any, Any], Any], pull: Callable[[Any, Any], Any]
+    ) -> Any:
+        """Return x, whose tangents t become push(x, t), and gradients g pull(x, g)."""
+
+
+OPTIONAL_ARGUMENTS = frozenset(
+    {
+        "f_ext",
+        "torque",
+        "inertial_parameters",
+        "armature",
+        "gravity",
+        "joint_placements",
+        "damping",
+        "friction",
+    }
+)
 
 
 def checked(
@@ -58,26 +74,31 @@ def checked(
 ) -> list[Any]:
     """Return arguments as arrays of one type; raise a ValueError for a wrong shape.
 
-    ``arguments`` are the shape for one state, and the value, by name. None remains.
+    ``arguments`` are the shape for one state, and the value, by name. Optional ones can be None.
     """
     arrays: dict[str, Any] = {}
     for name, (shape, value) in arguments.items():
-        if value is None:
+        if value is None and name in OPTIONAL_ARGUMENTS:
             arrays[name] = None
             continue
+        if value is None:
+            raise TypeError(f"{name}: expected an array of shape {_describe(shape)}, got None")
         try:
             array = lib.array(value)
         except (TypeError, ValueError, RuntimeError) as error:
             raise type(error)(f"{name}: {error}") from None
         actual = tuple(array.shape)
         if len(actual) < len(shape) or actual[len(actual) - len(shape) :] != shape:
-            expected = ", ".join(["...", *map(str, shape)])
-            raise ValueError(f"{name}: expected an array of shape ({expected}), got {actual}")
+            raise ValueError(f"{name}: expected an array of shape {_describe(shape)}, got {actual}")
         arrays[name] = array
     passed = [array for array in arrays.values() if array is not None]
     dtype = lib.float_type(passed)
     _require_common_axes(arguments, arrays)
     return [None if array is None else lib.as_type(array, dtype) for array in arrays.values()]
+
+
+def _describe(shape: tuple[int, ...]) -> str:
+    return f"({', '.join(['...', *map(str, shape)])})"
 
 
 def _require_common_axes(

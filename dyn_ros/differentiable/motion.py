@@ -96,27 +96,22 @@ def integrate(lib: Library, model: Model, q: Any, v: Any) -> Any:
     xp = lib.xp
     lead = xp.broadcast_shapes(tuple(q.shape[:-1]), tuple(v.shape[:-1]))
     q, v = xp.broadcast_to(q, (*lead, model.nq)), xp.broadcast_to(v, (*lead, model.nv))
-    parts, end = [], 0
-    for joint, k, nq, n, nv in zip(
-        model.tree.joints, model.idx_q, model.nqs, model.idx_v, model.nvs
-    ):
-        if k < end:  # a mimic joint follows another one
-            continue
-        x, dx = q[..., k : k + nq], v[..., n : n + nv]
-        if joint.kind == "floating":
+    parts = []
+    for kind, coordinates, velocities in lib.robot(model).positions:
+        x, dx = q[..., coordinates], v[..., velocities]
+        if kind == "floating":
             rotation = normalized(lib, x[..., 3:])
             step = exponential_translation(lib, dx[..., :3], dx[..., 3:])
             turned = quaternion_product(lib, rotation, quaternion_exponential(lib, dx[..., 3:]))
             parts += [x[..., :3] + rotate_by_quaternion(lib, rotation, step), turned]
-        elif joint.kind == "spherical":
+        elif kind == "spherical":
             parts.append(
                 quaternion_product(lib, normalized(lib, x), quaternion_exponential(lib, dx))
             )
-        elif joint.kind == "planar":
+        elif kind == "planar":
             parts.append(_integrate_planar(lib, x, dx))
         else:
             parts.append(x + dx)
-        end = k + nq
     return xp.concatenate(parts, -1) if parts else q
 
 
@@ -127,15 +122,8 @@ def _integrate_planar(lib: Library, x: Any, dx: Any) -> Any:
     linear = xp.stack([dx[..., 0], dx[..., 1], zero], -1)
     angular = xp.stack([zero, zero, w], -1)
     step = exponential_translation(lib, linear, angular)
-    c, s = xp.cos(x[..., 2]), xp.sin(x[..., 2])
-    return xp.stack(
-        [
-            x[..., 0] + c * step[..., 0] - s * step[..., 1],
-            x[..., 1] + s * step[..., 0] + c * step[..., 1],
-            x[..., 2] + w,
-        ],
-        -1,
-    )
+    moved = xp.stack([step[..., 0], step[..., 1], w], -1)
+    return x + _turned_in_plane(lib, x[..., 2], moved)
 
 
 def tangent_of_gradient(lib: Library, model: Model, q: Any, gradient: Any) -> Any:
@@ -144,37 +132,61 @@ def tangent_of_gradient(lib: Library, model: Model, q: Any, gradient: Any) -> An
     ``gradient`` (..., nq) is that of a function of the configuration q with normalized quaternions.
     """
     xp = lib.xp
-    parts, end = [], 0
-    for joint, k, nq in zip(model.tree.joints, model.idx_q, model.nqs):
-        if k < end:
-            continue
-        x, g = q[..., k : k + nq], gradient[..., k : k + nq]
-        if joint.kind == "floating":
+    parts = []
+    for kind, coordinates, _ in lib.robot(model).positions:
+        x, g = q[..., coordinates], gradient[..., coordinates]
+        if kind == "floating":
             inverse = _conjugate(lib, normalized(lib, x[..., 3:]))
             parts += [
                 rotate_by_quaternion(lib, inverse, g[..., :3]),
                 _turning_gradient(lib, x[..., 3:], g[..., 3:]),
             ]
-        elif joint.kind == "spherical":
+        elif kind == "spherical":
             parts.append(_turning_gradient(lib, x, g))
-        elif joint.kind == "planar":
-            c, s = xp.cos(x[..., 2]), xp.sin(x[..., 2])
-            parts.append(
-                xp.stack(
-                    [
-                        c * g[..., 0] + s * g[..., 1],
-                        c * g[..., 1] - s * g[..., 0],
-                        g[..., 2],
-                    ],
-                    -1,
-                )
-            )
+        elif kind == "planar":
+            parts.append(_turned_in_plane(lib, -x[..., 2], g))
         else:
             parts.append(g)
-        end = k + nq
     if model.nq > model.nv:
         parts.append(0.0 * gradient[..., : model.nq - model.nv])
     return xp.concatenate(parts, -1) if parts else gradient
+
+
+def rate_of_configuration(lib: Library, model: Model, q: Any, rate: Any) -> Any:
+    """Return the rate of q (..., nq), for one whose first nv numbers are in the tangent space.
+
+    The transpose of ``tangent_of_gradient``.
+    """
+    xp = lib.xp
+    parts = []
+    for kind, coordinates, velocities in lib.robot(model).positions:
+        x, dx = q[..., coordinates], rate[..., velocities]
+        if kind == "floating":
+            rotation = normalized(lib, x[..., 3:])
+            parts += [
+                rotate_by_quaternion(lib, rotation, dx[..., :3]),
+                _turning_rate(lib, x[..., 3:], dx[..., 3:]),
+            ]
+        elif kind == "spherical":
+            parts.append(_turning_rate(lib, x, dx))
+        elif kind == "planar":
+            parts.append(_turned_in_plane(lib, x[..., 2], dx))
+        else:
+            parts.append(dx)
+    return xp.concatenate(parts, -1) if parts else rate
+
+
+def _turned_in_plane(lib: Library, angle: Any, x: Any) -> Any:
+    """Return (x, y, z) turned about z."""
+    c, s = lib.xp.cos(angle), lib.xp.sin(angle)
+    return lib.xp.stack(
+        [c * x[..., 0] - s * x[..., 1], s * x[..., 0] + c * x[..., 1], x[..., 2]], -1
+    )
+
+
+def _turning_rate(lib: Library, x: Any, w: Any) -> Any:
+    """Return the rate of the quaternion x for an angular velocity w about its axes."""
+    return 0.5 * quaternion_product(lib, x, lib.xp.concatenate([w, 0.0 * w[..., :1]], -1))
 
 
 def _conjugate(lib: Library, quaternion: Any) -> Any:

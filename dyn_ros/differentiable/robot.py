@@ -22,6 +22,8 @@ class Robot(NamedTuple):
     A column is one of a joint's motion subspace; mimic joints have columns of their own.
     """
 
+    positions: tuple[tuple[str, slice, slice], ...]
+    """The kind of each joint, and its parts of q and v, in the order of q; without mimic joints."""
     columns: Array
     """Motion subspaces, (ncolumns, 6), in the frames of the joints, with the multipliers."""
     column_joints: NDArray[np.intp]
@@ -63,7 +65,14 @@ def _read_structure(model: Model) -> Robot:
     for i, support in enumerate(model.supports):
         carries[[k for k, j in enumerate(joints) if j in support], i] = 1.0
     frames = model.tree.frames
+    parts = zip(model.tree.joints, model.idx_q, model.nqs, model.idx_v, model.nvs)
+    positions = [
+        (joint.kind, slice(k, k + nq), slice(i, i + nv))
+        for joint, k, nq, i, nv in parts
+        if not joint.mimic
+    ]
     return Robot(
+        tuple(sorted(positions, key=lambda position: position[1].start)),
         np.array(columns).reshape(n, 6),
         np.array(joints, np.intp),
         selection,

@@ -22,7 +22,6 @@ from ..engine.model.model import Model
 from .operations import (
     ABA,
     CRBA,
-    FORWARD_KINEMATICS,
     INERTIA_SOLVE,
     MINVERSE,
     RNEA,

@@ -107,28 +107,30 @@ def _align(
     return aligned
 
 
-class _TangentGradient(Function):
-    """The identity, whose gradients are projected."""
+class _WithDerivatives(Function):
+    """The identity with other derivatives."""
+
+    generate_vmap_rule = True
 
     @staticmethod
-    def forward(project: Any, x: Tensor) -> Tensor:
-        return x.view_as(x)
+    def forward(push: Any, pull: Any, x: Tensor) -> Tensor:
+        return x.clone()
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        ctx.project, x = inputs
+        ctx.push, ctx.pull, x = inputs
         ctx.save_for_backward(x)
+        ctx.save_for_forward(x)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
         (x,) = ctx.saved_tensors
-        return None, ctx.project(x, gradient)
+        return None, None, ctx.pull(x, gradient)
 
     @staticmethod
-    def jvp(ctx: Any, _project: None, tangent: Tensor) -> Any:
-        raise NotImplementedError("tangent=True: only gradients are available, not forward mode")
-
-    generate_vmap_rule = True
+    def jvp(ctx: Any, _push: None, _pull: None, tangent: Tensor) -> Any:
+        (x,) = ctx.saved_tensors
+        return ctx.push(x, tangent)
 
 
 class Tensors:
@@ -141,6 +143,8 @@ class Tensors:
     def array(value: Any) -> Tensor:
         """Return a value as a tensor on the CPU."""
         tensor = value if isinstance(value, Tensor) else torch.as_tensor(value)
+        if tensor.layout != torch.strided:
+            raise ValueError("expected a dense tensor, got a sparse one; call x.to_dense()")
         if tensor.device.type != "cpu":
             raise ValueError(f"expected a tensor on the CPU, got {tensor.device}; call x.cpu()")
         if tensor.dtype in (torch.float16, torch.bfloat16) or not (
@@ -161,9 +165,10 @@ class Tensors:
         return torch.float32 if is_single else torch.float64
 
     @staticmethod
-    def tangent_gradient(x: Tensor, project: Any) -> Tensor:
-        """Return x, whose gradient g becomes project(x, g) in reverse mode."""
-        return _TangentGradient.apply(project, x)  # type: ignore[no-any-return]
+    def with_derivatives(x: Tensor, push: Any, pull: Any) -> Tensor:
+        """Return x, whose tangents t become push(x, t), and gradients g pull(x, g)."""
+        result: Tensor = _WithDerivatives.apply(push, pull, x)
+        return result
 
     @staticmethod
     def run(call: Call, inputs: Inputs, wanted: Sequence[bool]) -> list[Any]:

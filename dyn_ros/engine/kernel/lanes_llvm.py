@@ -17,7 +17,6 @@ from . import lanes as la
 from . import raw
 from .lanes import LANES, SIMD_WIDTH
 
-
 _DOUBLE = ir.DoubleType()
 
 

@@ -39,7 +39,7 @@ PARAMETERS = (INERTIAL_PARAMETERS, ARMATURE, GRAVITY_IN, JOINT_PLACEMENTS)
 
 @kernel
 def copy_to_constants(r, field, first, start, count):
-    """Copy ``count`` entries of a field, from entry ``first`` on, to the constants from ``start``."""
+    """Copy ``count`` entries of a field, from ``first`` on, to the constants from ``start`` on."""
     for k in range(count):
         store(r.floats, start + k, load(r.work, offset(r, field) + first + k))
 

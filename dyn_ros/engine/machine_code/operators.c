@@ -185,16 +185,17 @@ rows_of_slot(const Operator *op, const Slot *slot, double *work)
     return work + (slot->row * op->nparts + slot->part) * op->lanes;
 }
 
-/* Copy the constants of the model to all lanes. */
+/* Copy the constants of the model to all lanes; their derivatives, of earlier calls, become zero. */
 static void
 spread_constants(const Operator *op, double *work)
 {
-    double *row = work + op->constants * op->nparts * op->lanes;
+    int64_t step = op->nparts * op->lanes;
+    double *row = work + op->constants * step;
+    memset(row, 0, (size_t)(op->nfloats * step) * 8);
     for (int64_t k = 0; k < op->nfloats; k++) {
         for (int64_t lane = 0; lane < op->lanes; lane++) {
-            row[lane] = op->floats[k];
+            row[k * step + lane] = op->floats[k];
         }
-        row += op->nparts * op->lanes;
     }
 }
 
