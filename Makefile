@@ -54,6 +54,7 @@ make test    run every test
 make test-quick  run one case of each quick test, in a minute, after a change
 make oldest  run the engine's tests with the oldest Numba and NumPy allowed, on Python 3.10 or 3.11
 make library  build the library of machine code, and run tests with it, without Numba: ARGS, or the engine's
+make learners  run the tests of dyn_ros.torch and dyn_ros.jax with another JAX, and beside frax and adam
 make bench   run the benchmarks and write their pages; run nothing else meanwhile
 make lint    check style and types of the sources, and package.xml
 make page    build a web page that shows the dynamics of robots, build/page/index.html
@@ -69,7 +70,8 @@ ARGS="..."          additional arguments, for example: make demo ARGS="--duratio
                                                        make view ARGS="my_robot.urdf"
 endef
 
-.PHONY: help view setup demo test test-quick oldest library bench lint page docs docs-links pictures clean
+.PHONY: help view setup demo test test-quick oldest library learners bench lint page docs docs-links \
+  pictures clean
 help:
 	@$(info $(HELP)):
 
@@ -126,6 +128,15 @@ library:
 	DYN_ROS_LIBRARY="$(CURDIR)/build/machine_code/library" \
 	  .venv-library/bin/python -m pytest -n 2 $(if $(ARGS),$(ARGS),test/engine)
 
+# In a copy of the venv that shares its files.
+learners:
+	$(call set_up,shared test-wheels test-interfaces)
+	rm -rf .venv-learners
+	cp -al $(VENV) .venv-learners
+	.venv-learners/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps \
+	  -r requirements/learners.txt
+	.venv-learners/bin/python -m pytest -n 2 $(if $(ARGS),$(ARGS),test/learners)
+
 bench:
 	$(call set_up,shared test-wheels)
 	$(VENV)/bin/python benchmarks/engine.py --write docs/performance.md
@@ -172,9 +183,8 @@ pictures:
 	done
 
 clean:
-	rm -rf .venv-jazzy .venv-kilted .venv-oldest .venv-library .venv-view .venv-docs build install log \
-	  .pytest_cache .ruff_cache .mypy_cache \
-	  .hypothesis
+	rm -rf .venv-jazzy .venv-kilted .venv-oldest .venv-library .venv-learners .venv-view .venv-docs \
+	  build install log .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # Python compiles modules when they are first imported. pip shows its progress on a terminal.

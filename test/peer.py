@@ -62,6 +62,7 @@ FILES = {  # what the name says, for the robots whose name does not say it
 }
 OTHER_FILES = {  # of some tests only
     "icub_reduced": "icub_description/robots/icub_reduced.urdf",  # humanoid
+    "arm7": Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf",
     "four_bar": OWN_ROBOTS / "four_bar.urdf",
 }
 ROOT_JOINTS = {

@@ -379,6 +379,8 @@ def test_extras():
         "xacro",
         "mujoco",
         "completion",
+        "torch",
+        "jax",
         "docs",
         "test",
     } < set(EXTRAS)
