@@ -18,7 +18,7 @@ from ..machine_code.declare import JIT
 from ..model.model import Model
 from . import entries
 from .data import Data
-from .workspace import Workspace
+from .workspace import Workspace, allocate_aligned
 
 NO_ROWS = np.zeros((0, 0))
 """The rows of an omitted input, and of a result that the caller does not return."""
@@ -48,6 +48,7 @@ class BatchSpace:
         self._open_results = [(n, f) for n, f in enumerate(algorithm.results) if f.is_open]
         for f in algorithm.inputs:
             self._call_ints[packing.HAS_INPUT + f] = True
+        self._scratch = allocate_aligned(np.zeros, entries.SCRATCH_NUMBERS)
         offset, quaternions = self._workspace.offset, entries.locate_quaternions(model)
         # Descriptors that entries.GATHER and entries.SCATTER read
         self._inputs = np.array(
@@ -74,6 +75,7 @@ class BatchSpace:
             len(self._inputs),
             self._outputs,
             len(self._outputs),
+            self._scratch,
         )
         self._past_caches = False
 

@@ -40,7 +40,7 @@ set_arrays(PyObject *Py_UNUSED(module), PyObject *arguments)
     return PyLong_FromLongLong(total);
 }
 
-#define SIGNATURE "qqqqqqqqqpqpqqqq"
+#define SIGNATURE "qqqqqqqqqpqpqpqqq"
 
 int64_t
 run_batch(const int64_t *arguments)
@@ -61,9 +61,9 @@ run_batch(const int64_t *arguments)
         const int64_t remaining = arguments[LAST] - first;
         const int64_t states = remaining < lanes ? remaining : lanes;
         const int64_t inputs[] = {first, states, arguments[WORK], arguments[INPUTS],
-                                  arguments[NINPUTS]};
+                                  arguments[NINPUTS], arguments[SCRATCH]};
         const int64_t outputs[] = {first, states, arguments[WORK], arguments[OUTPUTS],
-                                   arguments[NOUTPUTS], arguments[EMPTY]};
+                                   arguments[NOUTPUTS], arguments[SCRATCH], arguments[EMPTY]};
         if (gather(inputs) != 0) {
             return REJECTED;
         }
