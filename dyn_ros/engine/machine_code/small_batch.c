@@ -8,9 +8,15 @@
 #define NO_IMPORT_ARRAY
 #include "extension.h"
 
+#include <stdlib.h>
 #include <time.h>
 
-#define MAX_RESULT_SIZE (1 << 17)       /* bytes; MIN_POOLED_SIZE in workspace.py */
+#define MAX_RESULT_SIZE (1 << 20)       /* bytes; Python allocates larger ones */
+#define MIN_BUFFER_SIZE (1 << 13)       /* bytes; NumPy allocates smaller ones */
+#define MAX_FREE_BUFFERS 64             /* enough for a few calls */
+#define MAX_FREE_SIZE (1 << 25)         /* bytes in free buffers */
+#define ALIGNMENT 64                    /* bytes: a cache line */
+#define PAGE 4096                       /* bytes; sizes of buffers are multiples of it */
 #define MAX_TIME_WITH_GIL 20e-6         /* s; a longer call lets other threads run */
 #define TIMED_CALLS 8                   /* calls whose fastest one measures the time of a tile */
 #define MAX_AXES 3                      /* of a result of one state */
@@ -118,6 +124,79 @@ pass_inputs(const PreparedBatch *batch, PyObject *const *objects, int64_t size, 
     }
 }
 
+/* --- memory of results, used again when no array refers to it. The C library returns memory of
+   this size to the system, which clears it for the next call: that takes longer than the call. */
+
+typedef struct {
+    void *memory;
+    size_t size;
+} Memory;
+
+typedef struct {
+    PyObject_HEAD
+    Memory memory;
+} Buffer;
+
+/* From the oldest to the newest; guarded by the GIL. */
+static Memory free_buffers[MAX_FREE_BUFFERS];
+static int nfree;
+static size_t free_size;
+
+/* Remove a free buffer from the list, and return it. */
+static Memory
+take_buffer(int n)
+{
+    const Memory memory = free_buffers[n];
+    nfree--;
+    free_size -= memory.size;
+    memmove(&free_buffers[n], &free_buffers[n + 1], (size_t)(nfree - n) * sizeof memory);
+    return memory;
+}
+
+static void
+buffer_dealloc(PyObject *self)
+{
+    const Memory memory = ((Buffer *)self)->memory;
+    while (nfree == MAX_FREE_BUFFERS || (nfree > 0 && free_size + memory.size > MAX_FREE_SIZE)) {
+        free(take_buffer(0).memory);
+    }
+    free_buffers[nfree++] = memory;
+    free_size += memory.size;
+    PyObject_Free(self);
+}
+
+static PyTypeObject BufferType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "dyn_ros.engine.machine_code._native.Buffer",
+    .tp_doc = "The memory of a result.",
+    .tp_basicsize = sizeof(Buffer),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_dealloc = buffer_dealloc,
+};
+
+static PyObject *
+new_buffer(size_t size)
+{
+    Memory memory = {NULL, (size + PAGE - 1) / PAGE * PAGE};
+    for (int n = nfree - 1; n >= 0 && memory.memory == NULL; n--) {
+        if (free_buffers[n].size == memory.size) {
+            memory = take_buffer(n);
+        }
+    }
+    if (memory.memory == NULL && (memory.memory = aligned_alloc(ALIGNMENT, memory.size)) == NULL) {
+        return PyErr_NoMemory();
+    }
+    Buffer *buffer = PyObject_New(Buffer, &BufferType);
+    if (buffer == NULL) {
+        free(memory.memory);
+        return NULL;
+    }
+    buffer->memory = memory;
+    return (PyObject *)buffer;
+}
+
+/* --- */
+
 /* Return a new array of a result, a view of padded rows if necessary, and set its row. */
 static PyObject *
 new_result(const BatchOutput *output, int64_t size, int64_t *row)
@@ -130,18 +209,21 @@ new_result(const BatchOutput *output, int64_t size, int64_t *row)
         strides[k] = 8 * count;
         count *= shape[k];
     }
+    const size_t bytes = (size_t)(size * output->length) * sizeof(double);
     const bool is_plain = count == output->length && !output->is_transposed;
-    npy_intp rows[2] = {size, output->length};
-    PyObject *base = is_plain ? PyArray_SimpleNew(ndim, shape, NPY_DOUBLE)
-                              : PyArray_SimpleNew(2, rows, NPY_DOUBLE);
+    const npy_intp length = size * output->length;
+    PyObject *base = bytes >= MIN_BUFFER_SIZE ? new_buffer(bytes)
+                     : is_plain               ? PyArray_SimpleNew(ndim, shape, NPY_DOUBLE)
+                                              : PyArray_SimpleNew(1, &length, NPY_DOUBLE);
     if (base == NULL) {
         return NULL;
     }
-    char *data = PyArray_DATA((PyArrayObject *)base);
+    const bool is_array = bytes < MIN_BUFFER_SIZE;
+    char *data = is_array ? PyArray_DATA((PyArrayObject *)base) : ((Buffer *)base)->memory.memory;
     row[ADDRESS] = (int64_t)(intptr_t)data;
     row[COLUMNS] = output->length;
     row[TILES] = output->tiles;
-    if (is_plain) {
+    if (is_plain && is_array) {
         return base;
     }
     if (output->is_transposed) {
@@ -353,5 +435,5 @@ PyTypeObject PreparedBatchType = {
 int
 add_small_batches(PyObject *module)
 {
-    return PyModule_AddType(module, &PreparedBatchType);
+    return PyType_Ready(&BufferType) < 0 ? -1 : PyModule_AddType(module, &PreparedBatchType);
 }

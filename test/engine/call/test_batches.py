@@ -39,7 +39,7 @@ def test_every_size(solo, size, threads):
 @pytest.mark.parametrize("few", [False, True])
 def test_results_larger_than_the_caches(solo, few, monkeypatch):
     """Rows of whole cache lines are stored past them, and others are not."""
-    size = 3301
+    size = 9301
     q, v, a, _ = solo.states(size)
     past = []
     run_batch = extension.native().run_batch
@@ -61,7 +61,7 @@ def test_results_larger_than_the_caches(solo, few, monkeypatch):
     tau = dyn_ros.rnea(solo.model, solo.data, q, v, a)
     assert past == [[1], [0]]  # 18 columns are no whole cache lines
     branches = np.full(M[0].shape, True)
-    for n in (*range(0, size, 501), size - 1):
+    for n in (*range(0, size, 1501), size - 1):
         M_n = dyn_ros.crba(solo.model, solo.data, q[n]).copy()
         peer.close(M[n], M_n, 1e-12)
         peer.close(tau[n], dyn_ros.rnea(solo.model, solo.data, q[n], v[n], a[n]), 1e-12)
