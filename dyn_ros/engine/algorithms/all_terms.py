@@ -14,10 +14,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, overload
 
 from ..call.algorithm import Algorithm, public
+from ..call.caller import BatchOptions
 from ..call.data import Data
 from ..call.result_selection import ResultSelection
 from ..kernel.fields import Field
-from ..kernel.types import Array, ArrayLike, Scalar
+from ..kernel.types import Array, ArrayLike, OutArrays, Scalar
 from ..kernel.vocabulary import *
 from ..model.model import Model
 from .centroidal import centroidal
@@ -291,6 +292,7 @@ def all_terms(
     only: None = None,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Terms: ...
 
 
@@ -303,6 +305,7 @@ def all_terms(
     *,
     only: Sequence[str],
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Any: ...
 
 
@@ -315,6 +318,7 @@ def all_terms(
     only: Sequence[str] | None = None,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Terms | Any:
     """Compute terms of the equations of motion in one pass over the kinematics.
 
@@ -337,6 +341,6 @@ def all_terms(
     True
     """
     if only is None:
-        return _all(model, data, threads, _ALL, q, v)
+        return _all(model, data, threads if out is None else BatchOptions(threads, out), _ALL, q, v)
     terms, call = _selection.find_call(only)
-    return call(model, data, threads, terms, q, v)
+    return call(model, data, threads if out is None else BatchOptions(threads, out), terms, q, v)

@@ -198,10 +198,32 @@ def _scatter_rows(lanes, tiles, rows, columns, first, count, past_caches, empty,
             scatter_tile(lanes, load(tiles, n), floats, i + start, columns)
 
 
+@kernel
+def _scatter_reordered(lanes, order, rows, columns, first, count, scratch):
+    """Store the rows of the workspace in ``order``, one for each column, in rows.
+
+    ``rows`` is an address, and ``scratch`` that of memory for two tiles.
+    """
+    row, last, width = NUMBER * columns, max(columns - LANES, 0), min(columns, LANES)
+    target, tile, selected = rows + row * first, floats_at(scratch), lanes_at(scratch + TILE)
+    for n in range((columns + LANES - 1) // LANES):
+        start = min(LANES * n, last)
+        for k in range(width):
+            store(selected, k, load(lanes, load(order, start + k)))
+        scatter_tile(selected, 0, tile, 0, LANES)
+        for lane in range(count):
+            to, source = target + row * lane + NUMBER * start, scratch + ROW * lane
+            if width < LANES:
+                _copy_few(to, source, width)
+            else:
+                _copy_row(to, source)
+
+
 # What describes each array of a batch, in batches.c too: its address, its columns, and the place of
-# an input in the workspace, with its quaternions, or the addresses of a result's tiles.
+# an input in the workspace, with its quaternions, or the address of a result's tiles, or of the
+# order of its columns.
 ADDRESS, COLUMNS, START, QUATERNIONS, NQUATERNIONS, ARRAY = range(6)
-TILES, PAST_CACHES = START, QUATERNIONS
+TILES, PAST_CACHES, ORDER = START, QUATERNIONS, NQUATERNIONS
 
 
 def gather_states(
@@ -232,17 +254,22 @@ def scatter_states(
     """Store the results of some states."""
     lanes, descriptors = lanes_at(work), integers_at(arrays)
     for n in range(0, ARRAY * narrays, ARRAY):
-        _scatter_rows(
-            lanes,
-            integers_at(load(descriptors, n + TILES)),
-            load(descriptors, n + ADDRESS),
-            load(descriptors, n + COLUMNS),
-            first,
-            count,
-            load(descriptors, n + PAST_CACHES),
-            empty,
-            scratch,
-        )
+        rows, columns = load(descriptors, n + ADDRESS), load(descriptors, n + COLUMNS)
+        order = load(descriptors, n + ORDER)
+        if order != 0:
+            _scatter_reordered(lanes, integers_at(order), rows, columns, first, count, scratch)
+        else:
+            _scatter_rows(
+                lanes,
+                integers_at(load(descriptors, n + TILES)),
+                rows,
+                columns,
+                first,
+                count,
+                load(descriptors, n + PAST_CACHES),
+                empty,
+                scratch,
+            )
     return 0
 
 

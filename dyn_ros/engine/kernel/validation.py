@@ -183,6 +183,30 @@ def as_array(model: Any, name: str, axes: tuple[Axis, ...], value: Any) -> tuple
     return array, batched
 
 
+def require_writable(name: str, value: Any, shape: tuple[int, ...]) -> Array:
+    """Return an array for results if it has the layout that compiled code writes.
+
+    Raises a ValueError for anything else. Subclasses other than ``np.memmap`` may hide numbers.
+    """
+    if not isinstance(value, np.ndarray):
+        found = f"a {type(value).__name__}"
+    elif type(value) not in (np.ndarray, np.memmap):
+        found = f"a {type(value).__name__}; pass a view, x.view(np.ndarray)"
+    elif value.dtype != np.float64:
+        found = f"dtype {value.dtype.str}"
+    elif value.shape != shape:
+        found = f"shape {value.shape}"
+    elif not value.flags.c_contiguous or not value.flags.aligned:
+        found = f"one with strides {value.strides}"
+    elif not value.flags.writeable:
+        found = "a read-only one"
+    else:
+        return value
+    raise ValueError(
+        f"{name}: expected a writable, C-contiguous array of float64, shape {shape}, got {found}"
+    )
+
+
 def require_valid(model: Any, name: str, axes: tuple[Axis, ...], array: Array | None) -> None:
     """Raise a ValueError if a number is not finite or a quaternion not unit; accept None."""
     if array is None:

@@ -28,7 +28,8 @@ typedef struct {
 } BatchInput;
 
 typedef struct {
-    int64_t row, tiles;                 /* the row of its array, and what that contains */
+    int64_t row, tiles, own_tiles;      /* the row of its array; its tiles, also without padding */
+    int64_t order;                      /* of its columns in an array of one's own, or 0 */
     int64_t length;                     /* of a state, with padding [numbers] */
     int64_t is_transposed, ndim, shape[MAX_AXES];
 } BatchOutput;
@@ -86,11 +87,94 @@ count_states(const PreparedBatch *batch, PyObject *const *objects, int64_t *repe
     return size;
 }
 
+/* Return an item of `out`, an array, or a tuple or list of arrays for the first results; NULL if it
+   has none. */
+static PyObject *
+own_array(PyObject *out, Py_ssize_t n)
+{
+    PyObject *item = n == 0 ? out : NULL;
+    if (out != NULL && PyTuple_Check(out)) {
+        item = n < PyTuple_GET_SIZE(out) ? PyTuple_GET_ITEM(out, n) : NULL;
+    }
+    else if (out != NULL && PyList_Check(out)) {
+        item = n < PyList_GET_SIZE(out) ? PyList_GET_ITEM(out, n) : NULL;
+    }
+    return item == Py_None ? NULL : item;
+}
+
 static bool
-fits(const PreparedBatch *batch, int64_t size, int64_t repeated)
+overlap(PyArrayObject *one, PyArrayObject *other)
+{
+    const char *start = PyArray_BYTES(one), *other_start = PyArray_BYTES(other);
+    return start < other_start + PyArray_NBYTES(other) && other_start < start + PyArray_NBYTES(one);
+}
+
+/* Return true if an array can take a result. */
+static bool
+can_take(const BatchOutput *output, PyObject *object, int64_t size)
+{
+    if (!PyArray_CheckExact(object)) {
+        return false;
+    }
+    PyArrayObject *array = (PyArrayObject *)object;
+    const int ndim = (int)output->ndim, swapped = output->is_transposed ? ndim - 2 : ndim;
+    if (PyArray_TYPE(array) != NPY_DOUBLE || !PyArray_ISCARRAY(array)
+        || PyArray_NDIM(array) != ndim + 1 || PyArray_DIM(array, 0) != size) {
+        return false;
+    }
+    for (int k = 0; k < ndim; k++) {
+        const int axis = k < swapped ? k : k == swapped ? k + 1 : k - 1;
+        if (PyArray_DIM(array, k + 1) != output->shape[axis]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Return true if the arrays in `out` can take results, and share no memory with other arrays. */
+static bool
+can_take_results(const PreparedBatch *batch, PyObject *out, int64_t size, PyObject *const *objects)
+{
+    const Py_ssize_t count = out == NULL            ? 0
+                             : PyTuple_Check(out)   ? PyTuple_GET_SIZE(out)
+                             : PyList_Check(out)    ? PyList_GET_SIZE(out)
+                                                    : 1;
+    if (count > batch->noutputs) {
+        return false;
+    }
+    for (Py_ssize_t n = 0; n < count; n++) {
+        PyObject *array = own_array(out, n);
+        if (array == NULL) {
+            continue;
+        }
+        if (!can_take(&batch->outputs[n], array, size)) {
+            return false;
+        }
+        for (Py_ssize_t k = 0; k < batch->ninputs; k++) {
+            if (objects[k] != Py_None
+                && (!PyArray_IS_C_CONTIGUOUS((PyArrayObject *)objects[k])
+                    || overlap((PyArrayObject *)array, (PyArrayObject *)objects[k]))) {
+                return false;
+            }
+        }
+        for (Py_ssize_t k = 0; k < n; k++) {
+            PyObject *other = own_array(out, k);
+            if (other != NULL && overlap((PyArrayObject *)array, (PyArrayObject *)other)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static bool
+fits(const PreparedBatch *batch, PyObject *out, int64_t size, int64_t repeated)
 {
     int64_t largest = repeated;
     for (Py_ssize_t n = 0; n < batch->noutputs; n++) {
+        if (own_array(out, n) != NULL) {
+            continue;
+        }
         const int64_t length = batch->outputs[n].length;
         largest = length > largest ? length : largest;
     }
@@ -223,6 +307,7 @@ new_result(const BatchOutput *output, int64_t size, int64_t *row)
     row[ADDRESS] = (int64_t)(intptr_t)data;
     row[COLUMNS] = output->length;
     row[TILES] = output->tiles;
+    row[ORDER] = 0;
     if (is_plain && is_array) {
         return base;
     }
@@ -245,9 +330,23 @@ new_result(const BatchOutput *output, int64_t size, int64_t *row)
     return view;
 }
 
-/* Return a list of new results. */
+/* Return an array of the caller for a result, and set its row. */
 static PyObject *
-new_results(const PreparedBatch *batch, int64_t size)
+take_result(const BatchOutput *output, PyObject *array, int64_t *row)
+{
+    row[ADDRESS] = (int64_t)(intptr_t)PyArray_DATA((PyArrayObject *)array);
+    row[COLUMNS] = 1;
+    for (int k = 0; k < output->ndim; k++) {
+        row[COLUMNS] *= output->shape[k];
+    }
+    row[TILES] = output->own_tiles;
+    row[ORDER] = output->order;
+    return Py_NewRef(array);
+}
+
+/* Return a list of results, new unless they are in `out`. */
+static PyObject *
+new_results(const PreparedBatch *batch, PyObject *out, int64_t size)
 {
     int64_t *rows = AT(int64_t, batch->arguments[OUTPUTS]);
     for (int64_t n = 0; n < batch->arguments[NOUTPUTS]; n++) {
@@ -256,7 +355,10 @@ new_results(const PreparedBatch *batch, int64_t size)
     PyObject *results = PyList_New(batch->noutputs);
     for (Py_ssize_t n = 0; results != NULL && n < batch->noutputs; n++) {
         const BatchOutput *output = &batch->outputs[n];
-        PyObject *array = new_result(output, size, rows + ARRAY * output->row);
+        PyObject *own = own_array(out, n);
+        int64_t *row = rows + ARRAY * output->row;
+        PyObject *array = own == NULL ? new_result(output, size, row)
+                                      : take_result(output, own, row);
         if (array == NULL) {
             Py_CLEAR(results);
         }
@@ -325,8 +427,8 @@ finish(const PreparedBatch *batch, PyObject *results)
 }
 
 PyObject *
-run_small_batch(PyObject *prepared, DataBase *data, PyObject *model, int64_t selector,
-                PyObject *const *objects, Py_ssize_t count)
+run_small_batch(PyObject *prepared, DataBase *data, PyObject *model, PyObject *out,
+                int64_t selector, PyObject *const *objects, Py_ssize_t count)
 {
     PreparedBatch *batch = (PreparedBatch *)prepared;
     int64_t repeated;
@@ -334,7 +436,8 @@ run_small_batch(PyObject *prepared, DataBase *data, PyObject *model, int64_t sel
         return NULL;
     }
     const int64_t size = count_states(batch, objects, &repeated);
-    if (size == 0 || !fits(batch, size, repeated)) {
+    if (size == 0 || !fits(batch, out, size, repeated)
+        || (out != NULL && !can_take_results(batch, out, size, objects))) {
         return NULL;
     }
     double *scratch = NULL;
@@ -342,7 +445,7 @@ run_small_batch(PyObject *prepared, DataBase *data, PyObject *model, int64_t sel
         && (scratch = PyMem_Malloc((size_t)(size * repeated) * sizeof *scratch)) == NULL) {
         return PyErr_NoMemory();
     }
-    PyObject *results = new_results(batch, size);
+    PyObject *results = new_results(batch, out, size);
     int64_t status = REJECTED;
     if (results != NULL) {
         pass_inputs(batch, objects, size, scratch);

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from typing import Any, overload
 
 from ...call.algorithm import Algorithm, algorithm, public
+from ...call.caller import BatchOptions
 from ...call.data import Data
 from ...call.result_selection import ResultSelection
-from ...kernel.types import Array, ArrayLike
+from ...kernel.types import Array, ArrayLike, OutArrays
 from ...kernel.vocabulary import *
 from ...model.model import Model
 
@@ -256,6 +257,7 @@ def forward_kinematics(
     only: None = None,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> tuple[Array, Array, Array, Array, Array, Array]: ...
 
 
@@ -269,6 +271,7 @@ def forward_kinematics(
     *,
     only: Sequence[str],
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Any: ...
 
 
@@ -282,7 +285,8 @@ def forward_kinematics(
     only: Sequence[str] | None = None,
     *,
     threads: int = 1,
-) -> tuple[Array, Array, Array, Array, Array, Array] | Any:
+    out: OutArrays | None = None,
+) -> tuple[Array, Array, Array, Array, Array, Array]:
     """Compute the placement, velocity and acceleration of every joint frame.
 
     Featherstone (2008), table 5.1, first loop; O(n). With ``only``, returns a tuple of these
@@ -304,9 +308,11 @@ def forward_kinematics(
     >>> oMi = dyn_ros.forward_kinematics(model, data, q, only=("oMi",))
     """
     if only is None:
-        return _all(model, data, threads, _ALL, q, v, a)
+        return _all(
+            model, data, threads if out is None else BatchOptions(threads, out), _ALL, q, v, a
+        )
     terms, call = _selection.find_call(only)
-    return call(model, data, threads, terms, q, v, a)
+    return call(model, data, threads if out is None else BatchOptions(threads, out), terms, q, v, a)
 
 
 @algorithm(
@@ -324,6 +330,7 @@ def accelerations_less_gravity(
     a: ArrayLike | None = None,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> tuple[Array, Array]:
     """Compute the spatial accelerations of all joint frames minus gravity, as used in rnea.
 
@@ -341,7 +348,13 @@ def accelerations_less_gravity(
 
 @algorithm(bias_acceleration_kernel, inputs=(Q, V), results=(OA_DRIFT,))
 def bias_acceleration(
-    model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    *,
+    threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute the spatial acceleration of every joint frame for zero joint accelerations.
 
@@ -359,7 +372,9 @@ def bias_acceleration(
 @algorithm(
     sequence(place_joints, place_frames), inputs=(Q,), results=(OMF,), also_writes=(OMI, LIMI)
 )
-def frame_placements(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
+def frame_placements(
+    model: Model, data: Data, q: ArrayLike, *, threads: int = 1, out: OutArrays | None = None
+) -> Array:
     """Compute the placement of every frame: joints, fixed joints and links.
 
     Examples
