@@ -168,13 +168,10 @@ can_take_results(const PreparedBatch *batch, PyObject *out, int64_t size, PyObje
 }
 
 static bool
-fits(const PreparedBatch *batch, PyObject *out, int64_t size, int64_t repeated)
+fits(const PreparedBatch *batch, int64_t size, int64_t repeated)
 {
     int64_t largest = repeated;
     for (Py_ssize_t n = 0; n < batch->noutputs; n++) {
-        if (own_array(out, n) != NULL) {
-            continue;
-        }
         const int64_t length = batch->outputs[n].length;
         largest = length > largest ? length : largest;
     }
@@ -436,7 +433,7 @@ run_small_batch(PyObject *prepared, DataBase *data, PyObject *model, PyObject *o
         return NULL;
     }
     const int64_t size = count_states(batch, objects, &repeated);
-    if (size == 0 || !fits(batch, out, size, repeated)
+    if (size == 0 || !fits(batch, size, repeated)
         || (out != NULL && !can_take_results(batch, out, size, objects))) {
         return NULL;
     }
