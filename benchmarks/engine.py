@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compare the engine with Pinocchio in one run: accuracy, single states, batches.
 
-    python benchmarks/engine.py [--write docs/performance.md]
+    python benchmarks/engine.py [--large-batches] [--write docs/performance.md]
+
+With `--large-batches`, only this section is measured, and replaced in the page.
 
 The two engines run alternately, with one untimed call before the timed ones. Single states: public
 Python calls on both sides, including all checks; the fastest of 60 turns of 300 calls. Batches of
@@ -12,6 +14,7 @@ continuously.
 
 import argparse
 import platform
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -28,9 +31,15 @@ import sizes
 
 import dyn_ros
 import peer
+from dyn_ros.engine.call.algorithm import ALGORITHMS
+from dyn_ros.engine.kernel.lanes import LANES
+from dyn_ros.engine.machine_code.extension import native
 
 STATES = 8000
 SMALL_SIZES = 2, 8, 64
+MIN_SPEEDUP = 10.0  # of a batch, relative to a loop with Pinocchio
+MIN_FILL_SHARE = 0.8  # of a batch's time, that filling its results takes
+LARGE_BATCHES = "## Large batches"
 RECORDING_LENGTH = 1_000_000  # samples
 MAX_UNLISTED_ERROR = 1e-14  # relative
 ARM = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
@@ -221,6 +230,105 @@ def batch_cells(pair, threads):
             their_call = partial(call_each, case.function, pair, pin_arrays[:count])
         ours, theirs = np.median(time_in_turns(our_call, their_call, 3, 5, 1), axis=1) / STATES
         yield name, time_cell(ours, theirs, 3)
+
+
+class LargeBatch(NamedTuple):
+    """Times of a batch [us per state]."""
+
+    robot: str
+    name: str
+    ours: float
+    loop: float  # of Pinocchio
+    filling: float  # of arrays such as the results, already in use, with one number
+    kernel: float  # without reading arguments and storing results
+    size: int  # of the results [bytes per state]
+
+    @property
+    def speedup(self):
+        return self.loop / self.ours
+
+    @property
+    def fill_share(self):
+        return self.filling / self.ours
+
+    @property
+    def reason(self):
+        """Return why it is not faster; "" if it is fast enough."""
+        if self.speedup >= MIN_SPEEDUP or self.fill_share >= MIN_FILL_SHARE:
+            return ""
+        kernel_speedup = self.loop / self.kernel
+        limit = "arithmetic" if kernel_speedup < MIN_SPEEDUP else "memory"
+        return (
+            f"`{self.name}` of {self.robot}, {self.speedup:.1f} times and "
+            f"{100 * self.fill_share:.0f} %: {limit}; {kernel_speedup:.1f} times without results, "
+            f"which have {self.size / 1e3:.1f} kB for each state."
+        )
+
+
+def kernel_of_batch(pair, name):
+    """Return a function that runs the kernel as often as a batch does, without copying arrays."""
+    space = pair.data._batch_spaces[ALGORITHMS[name]][0]
+    code, _, _, *places = space._arguments[:7]
+    kernel = native().Function(code, "qqqq")
+
+    def run():
+        for _ in range(STATES // LANES):
+            kernel(*places)
+
+    return run
+
+
+def large_batches(robot, pair):
+    """Yield a LargeBatch for each function."""
+    q, v, a, _ = pair.states(STATES)
+    pin_arrays = np.array([pair.to_pin_q(x) for x in q]), v, a
+    for name, case in TIMED_CASES.items():
+        count = len(case.arguments)
+        our_call = partial(getattr(dyn_ros, name), pair.model, pair.data, *(q, v, a)[:count])
+        results = as_tuple(our_call())
+
+        def fill(results=results):
+            for array in results:
+                array.fill(1.0)
+
+        loop = partial(call_each, case.function, pair, pin_arrays[:count])
+        ours, theirs = np.median(time_in_turns(our_call, loop, 3, 5, 1), axis=1) / STATES
+        _, filling = np.median(time_in_turns(our_call, fill, 3, 5, 1), axis=1) / STATES
+        run_kernel = kernel_of_batch(pair, name)
+        _, kernel = np.median(time_in_turns(our_call, run_kernel, 3, 5, 1), axis=1) / STATES
+        size = sum(array.nbytes for array in results) // STATES
+        yield LargeBatch(robot, name, ours, theirs, filling, kernel, size)
+
+
+def large_batch_report():
+    """Yield the lines of the section on the limits of large batches."""
+    yield LARGE_BATCHES
+    yield ""
+    yield (
+        f"The first column of each robot shows the time of a Python loop with Pinocchio over "
+        f"{STATES} states divided by the time of a batch of dyn_ros in one thread. The second one "
+        "shows how long it takes to fill arrays of the size of the results with one number, "
+        "relative to the batch: a batch that is bound by memory cannot exceed 100 %."
+    )
+    yield ""
+    head, columns, batches = [], [], []
+    for robot, root_joint in ROBOTS:
+        each = list(large_batches(robot, peer.new_pair(robot, root_joint, "ignore")))
+        head += [robot, f"{robot}, filling"]
+        columns.append([(batch.name, f"{batch.speedup:.1f}") for batch in each])
+        columns.append([(batch.name, f"{100 * batch.fill_share:.0f} %") for batch in each])
+        batches += each
+    yield from table_lines(head, *columns)
+    yield ""
+    reasons = [batch.reason for batch in batches if batch.reason]
+    goal = f"{MIN_SPEEDUP:.0f} times or {100 * MIN_FILL_SHARE:.0f} %"
+    if not reasons:
+        yield f"All reach {goal}."
+        return
+    yield f"These do not reach {goal}, and are bound by:"
+    yield ""
+    for reason in reasons:
+        yield f"- {reason}"
 
 
 def small_batch_cells(pair, size):
@@ -443,6 +551,8 @@ def report():
     yield ""
     yield thread_gain_sentence(columns[-1], batch_cells(pair, 2))
     yield ""
+    yield from large_batch_report()
+    yield ""
     yield "## Small batches"
     yield ""
     yield (
@@ -484,18 +594,31 @@ def report():
     yield from accuracy_rows()
 
 
+def with_section(page, section):
+    """Return a page with another section on large batches."""
+    pattern = rf"^{LARGE_BATCHES}\n.*?(?=^## )"
+    return re.sub(pattern, lambda _: section + "\n", page, flags=re.MULTILINE | re.DOTALL)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--write", type=Path, help="also write the page to this file")
-    path = parser.parse_args().write
+    parser.add_argument(
+        "--large-batches", action="store_true", help="measure only the section on large batches"
+    )
+    arguments = parser.parse_args()
+    path = arguments.write
     dyn_ros.precompile([*CASES, *CONTACT_CASES, "momentum_observer_step"])
     lines = []
-    for line in report():
+    for line in large_batch_report() if arguments.large_batches else report():
         print(line, flush=True)
         lines.append(line)
+    text = "\n".join(lines) + "\n"
+    if path and arguments.large_batches:
+        text = with_section(path.read_text(), text)
     if path:
         path.parent.mkdir(exist_ok=True)
-        path.write_text("\n".join(lines) + "\n")
+        path.write_text(text)
 
 
 if __name__ == "__main__":

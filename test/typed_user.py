@@ -73,6 +73,10 @@ dyn_ros.crba(model, data, array.array("d", [0.0, 1.0]))
 dyn_ros.crba(model, data, [q, q], threads=2)
 dyn_ros.crba(model, data, q, threads=0.5)  # error: arg-type
 dyn_ros.crba(model, data, q, 2)  # error: call-arg
+dyn_ros.crba(model, data, [q, q], out=np.empty((2, model.nv, model.nv)))
+dyn_ros.momentum_terms(model, data, [q, q], v, out=(None, np.empty((2, model.nv))), threads=2)
+dyn_ros.crba(model, data, [q, q], out="M")  # error: arg-type
+placements: Floats = dyn_ros.forward_kinematics(model, data, q, only=("oMi",))
 dyn_ros.aba(model, data, [[0, 1]], v.astype(np.float32), np.zeros(3, int))
 ddq_dq, ddq_dv, ddq_dtau = dyn_ros.aba_derivatives(model, data, q, v, v)
 dtau_dq, dtau_dv = dyn_ros.rnea_derivatives(model, data, q, v, v)  # error: misc

@@ -16,12 +16,13 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import dyn_ros.logs.kernels  # noqa: F401 - declares entries
 
-from ..engine.call.algorithm import ALGORITHMS
+from ..differentiable.operations import OPERATIONS, all_entries
+from ..engine.call.algorithm import ALGORITHMS, Program
 from ..engine.kernel.lanes import LANES
 from ..engine.machine_code import extension, library
 from ..engine.machine_code.compiler import ENTRIES, Entry
@@ -29,6 +30,7 @@ from ..engine.machine_code.targets import TARGETS, best_target, same_architectur
 from ..engine.machine_code.workers import compile_in_processes, worker_environment
 from ..files.writing import install_files
 
+all_entries()  # declares them
 BATCH_ENTRIES_OF_NODES = ("joint_torque_regressor-lanes", "rnea-lanes")
 
 
@@ -78,15 +80,21 @@ def _compile_entries(entries: Sequence[Entry], targets: Sequence[str]) -> None:
     compile_in_processes(uncached_entries, starting=report_progress, targets=targets)
 
 
+def _programs() -> Iterator[Program]:
+    """Yield the programs of all algorithms and operations."""
+    for algorithm in ALGORITHMS.values():
+        yield from algorithm.programs
+    for operation in OPERATIONS.values():
+        yield from operation.programs.programs
+        if operation.gradient_programs:
+            yield from operation.gradient_programs.programs
+
+
 def _link_libraries(out: Path, entries: Sequence[Entry], targets: Sequence[str]) -> None:
     """Link a library for each target, and describe it."""
     manifest = {
         "sources": library.digest_of_sources(),
-        "programs": {
-            program.name: program.description()
-            for algorithm in ALGORITHMS.values()
-            for program in algorithm.programs
-        },
+        "programs": {program.name: program.description() for program in _programs()},
     }
     for target in targets:
         with tempfile.TemporaryDirectory() as temporary:

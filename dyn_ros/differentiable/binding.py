@@ -28,5 +28,5 @@ def bind(
     parameters = list(signature.parameters.values())[1:]
     bound.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     bound.__module__ = module
-    del bound.__wrapped__  # type: ignore[attr-defined]
+    del bound.__wrapped__
     return bound

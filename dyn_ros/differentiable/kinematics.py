@@ -146,7 +146,7 @@ def _symmetric(lib: Library, numbers: Any) -> Any:
 
 
 def center_of_mass(lib: Library, placements: Any, parameters: Any) -> Any:
-    """Return the center of mass, (..., 3), of bodies with inertial parameters (..., njoints, 10)."""
+    """Return the center of mass of bodies with inertial parameters (..., njoints, 10)."""
     mass, first_moment = parameters[..., :1], parameters[..., 1:4]
     moments = mass * translation(placements) + times(rotation(placements), first_moment)
     return moments.sum(-2) / mass.sum(-2)

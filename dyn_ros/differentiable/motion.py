@@ -92,7 +92,7 @@ def exponential_translation(lib: Library, v: Any, w: Any) -> Any:
 
 
 def integrate(lib: Library, model: Model, q: Any, v: Any) -> Any:
-    """Return configurations moved along velocities for one unit of time; see ``Model.integrate``."""
+    """Return configurations moved along velocities, see ``Model.integrate``."""
     xp = lib.xp
     lead = xp.broadcast_shapes(tuple(q.shape[:-1]), tuple(v.shape[:-1]))
     q, v = xp.broadcast_to(q, (*lead, model.nq)), xp.broadcast_to(v, (*lead, model.nv))

@@ -45,10 +45,10 @@ _robots: Any = weakref.WeakKeyDictionary()
 
 def robot_of(model: Model) -> Robot:
     """Return the structure of a model."""
-    robot = _robots.get(model)
+    robot: Robot | None = _robots.get(model)
     if robot is None:
         robot = _robots[model] = _read_structure(model)
-    return robot  # type: ignore[no-any-return]
+    return robot
 
 
 def _read_structure(model: Model) -> Robot:

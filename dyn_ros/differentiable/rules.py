@@ -91,7 +91,7 @@ def differentiate(
     """
     if not any(_is_passed(tangents)):
         return [None] * nresults(call)
-    if call.kind is Kind.VALUE and call.operation.gradient_kernel is None:
+    if call.kind is Kind.VALUE and not call.operation.gradient_programs:
         return [_DIFFERENTIATE[call.operation](arrays, call.model, inputs, output, tangents)]
     terms = _derivative_terms(call, inputs, tangents)
     total: list[Any] = [None] * nresults(call)
@@ -147,7 +147,7 @@ def pull_back(
     operation, kind = call.operation, call.kind
     if not any(_is_passed(weights)):
         return [None] * len(inputs)
-    if kind is Kind.VALUE and operation.gradient_kernel is None:
+    if kind is Kind.VALUE and not operation.gradient_programs:
         rule = _PULL_BACK[operation]
         return rule(arrays, call.model, inputs, output, weights[0], list(wanted))
     groups, wanted_groups = operation.split(kind, inputs), operation.split(kind, wanted)

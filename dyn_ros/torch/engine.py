@@ -16,7 +16,7 @@ from ..engine.call.operator import Operator
 Inputs = Sequence[Tensor | None]
 
 
-def prepare(call: Call, inputs: Inputs) -> tuple[Operator, list[Any]]:
+def prepare(call: Call, inputs: Inputs) -> tuple[Operator, Sequence[Any]]:
     """Return the operator for a call, and the inputs that it takes."""
     with_parameters, selected = call.operation.select(call.kind, inputs)
     return call.operation.operator(call.model, call.kind, with_parameters), selected
@@ -57,7 +57,8 @@ def run_engine(call: Call, inputs: Inputs, wanted: Sequence[bool]) -> list[Tenso
     """Run a call in the engine; return the wanted results."""
     operator, selected = prepare(call, inputs)
     lead, dtype = _leading_shape(operator, selected), _result_type(inputs)
-    buffers, kept = [], []
+    buffers: list[Any] = []
+    kept = []  # copies that have to outlive the call
     for x, shape in zip(selected, operator.input_shapes):
         if x is None:
             buffers.append(None)
@@ -68,7 +69,8 @@ def run_engine(call: Call, inputs: Inputs, wanted: Sequence[bool]) -> list[Tenso
         buffers.append(
             (x.data_ptr(), x.dtype == torch.float32, tuple(x.shape[: x.ndim - len(shape)]))
         )
-    results, targets = [], []
+    results: list[Tensor] = []
+    targets: list[Any] = []
     for is_wanted, shape in zip(wanted, operator.shapes):
         if is_wanted:
             result = torch.empty((*lead, *shape), dtype=dtype)

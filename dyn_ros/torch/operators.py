@@ -8,6 +8,7 @@ sees the custom operator ``dyn_ros::call`` in its place.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -105,6 +106,10 @@ def _align(
             x = x.reshape((size, *(1,) * missing, *x.shape[1:]))
         aligned.append(x)
     return aligned
+
+
+# Otherwise, torch inspects the signature in each call, which takes longer than the call.
+_Run.forward.__signature__ = inspect.signature(_Run.forward)  # type: ignore[attr-defined]
 
 
 class _WithDerivatives(Function):

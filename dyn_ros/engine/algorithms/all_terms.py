@@ -10,15 +10,15 @@ forces for the rest of nle (table 5.1).
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, overload
 
 from ..call.algorithm import Algorithm, public
+from ..call.caller import BatchOptions
 from ..call.data import Data
+from ..call.result_selection import ResultSelection
 from ..kernel.fields import Field
-from ..kernel.names import join_names, short_repr
-from ..kernel.types import Array, ArrayLike, Scalar
+from ..kernel.types import Array, ArrayLike, OutArrays, Scalar
 from ..kernel.vocabulary import *
 from ..model.model import Model
 from .centroidal import centroidal
@@ -86,12 +86,6 @@ _NEEDS_TOTALS = _NEEDS_MOMENTUM_COLUMNS | _mask(
     centroidal.HG, centroidal.IG, DHG_DRIFT, COM, VCOM, MASS, POTENTIAL
 )
 _NEEDS_COMPOSITE = _NEEDS_GRAVITY | _NEEDS_TOTALS | _NEEDS_SUBTREES  # unless M is computed
-
-
-@kernel
-def is_requested(r, terms):
-    """Return True if the call asks for one of these terms."""
-    return option(r, TERMS) & terms != 0
 
 
 @kernel
@@ -286,35 +280,7 @@ _algorithm = Algorithm(
 _all = _algorithm.make_call(make=Terms._make)
 
 
-def _names(only: Any) -> tuple[str, ...]:
-    """Return the names in ``only`` as a tuple; ValueError if it is not a sequence of strings."""
-    if not isinstance(only, str):
-        try:
-            names = tuple(only)
-        except TypeError:
-            names = ()
-        if names and all(isinstance(name, str) for name in names):
-            return names
-    raise ValueError(
-        f"only: expected a sequence of names of terms, got {short_repr(only)}; available: "
-        + join_names(Terms._fields)
-    )
-
-
-@functools.lru_cache
-def _selection(only: Any) -> tuple[int, Callable[..., Any]]:
-    """Return the bit mask of the terms, and the call that returns them."""
-    unknown = [name for name in only if name not in Terms._fields]
-    if unknown:
-        raise ValueError(
-            f"only: expected names of terms, got {join_names(unknown, write=repr)}; "
-            f"available: {join_names(Terms._fields)}"
-        )
-    numbers = [Terms._fields.index(name) for name in only]
-    return (
-        sum(1 << k for k in set(numbers)),
-        _algorithm.make_call(results=[FIELDS[k] for k in numbers]),
-    )
+_selection = ResultSelection(_algorithm)
 
 
 @overload
@@ -326,6 +292,7 @@ def all_terms(
     only: None = None,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Terms: ...
 
 
@@ -338,6 +305,7 @@ def all_terms(
     *,
     only: Sequence[str],
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Any: ...
 
 
@@ -350,6 +318,7 @@ def all_terms(
     only: Sequence[str] | None = None,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Terms | Any:
     """Compute terms of the equations of motion in one pass over the kinematics.
 
@@ -371,5 +340,7 @@ def all_terms(
     >>> np.allclose(M @ a + nle, dyn_ros.rnea(model, data, q, v, a))
     True
     """
-    terms, call = (_ALL, _all) if only is None else _selection(_names(only))
-    return call(model, data, threads, terms, q, v)
+    if only is None:
+        return _all(model, data, threads if out is None else BatchOptions(threads, out), _ALL, q, v)
+    terms, call = _selection.find_call(only)
+    return call(model, data, threads if out is None else BatchOptions(threads, out), terms, q, v)

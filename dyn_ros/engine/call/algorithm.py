@@ -35,7 +35,7 @@ from ..machine_code.declare import JIT
 from ..machine_code.reach import find_references, walk_functions
 from ..model.model import Model
 from . import entries, singular
-from .caller import Caller
+from .caller import BatchOptions, Caller
 from .data import Data
 
 ALGORITHMS: dict[str, Algorithm] = {}
@@ -378,7 +378,7 @@ def _make_calling_function(
 
     It is compiled from source: the arguments of a call are passed once, without a tuple of them.
     """
-    namespace: dict[str, Any] = {"_call": call, "_selector": selector}
+    namespace: dict[str, Any] = {"_call": call, "_selector": selector, "_with_out": BatchOptions}
     names, parameters = inspect.signature(function).parameters, []
     for parameter in names.values():
         if parameter.kind is parameter.KEYWORD_ONLY and "*" not in parameters:
@@ -401,6 +401,8 @@ def _make_calling_function(
             f"takes; add {', '.join(absent)}, or give the function a body"
         )
     arguments = ["model", "data", "threads"]
+    if "out" in names:
+        arguments[-1] += " if out is None else _with_out(threads, out)"
     if selector is not None:
         arguments.append(f"_selector({', '.join(selected)})" if callable(selector) else "_selector")
     arguments += inputs

@@ -4,7 +4,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,16 +12,18 @@ from numpy.typing import NDArray
 from ..kernel import packing
 from ..kernel.fields import EMPTY, Axis, Field, axis_lengths, public_view
 from ..kernel.lanes import LANES
+from ..kernel.names import join_names
 from ..kernel.types import Array
+from ..kernel.validation import require_writable
 from ..machine_code import extension
 from ..machine_code.declare import JIT
 from ..model.model import Model
 from . import entries
 from .data import Data
-from .workspace import Workspace
+from .workspace import Workspace, allocate_aligned
 
 NO_ROWS = np.zeros((0, 0))
-"""The rows of an omitted input, and of a result that the caller does not return."""
+"""The rows of an omitted input."""
 _extension: Any = extension.native() if JIT else None
 _MAX_SUMMED_STATES = 1 << 13  # states; a multiple of LANES
 _MAX_RESULT_AXES = 3  # for one state; MAX_AXES in small_batch.c
@@ -36,6 +38,7 @@ class BatchSpace:
         program = algorithm.program(model)
         self._workspace = Workspace(model, program.fields | {EMPTY}, lanes=True)
         self._tiles: dict[tuple[Field, int], tuple[NDArray[np.int64], int]] = {}
+        self._orders: dict[tuple[Field, tuple[int, ...]], tuple[NDArray[np.int64], int]] = {}
         self.totals: dict[Field, Array] = {}
         call_ints: Any = self._workspace.call_ints
         self._options, self._call_ints = (
@@ -45,9 +48,10 @@ class BatchSpace:
         self._varying = [
             (n, f) for n, f in enumerate(algorithm.inputs) if f in algorithm.optional or f.is_open
         ]
-        self._open_results = [(n, f) for n, f in enumerate(algorithm.results) if f.is_open]
+        self._results = algorithm.results
         for f in algorithm.inputs:
             self._call_ints[packing.HAS_INPUT + f] = True
+        self._scratch = allocate_aligned(np.zeros, entries.SCRATCH_NUMBERS)
         offset, quaternions = self._workspace.offset, entries.locate_quaternions(model)
         # Descriptors that entries.GATHER and entries.SCATTER read
         self._inputs = np.array(
@@ -58,11 +62,6 @@ class BatchSpace:
             np.int64,
         )
         self._outputs = np.zeros((len(algorithm.results), entries.ARRAY), np.int64)
-        for n, f in enumerate(algorithm.results):
-            if not (f.is_open or f.summed):
-                self._outputs[n, entries.TILES] = self._address_of_tiles(
-                    f, _row_length(_row_shape(model, f, 0))
-                )
         self._arguments = (
             program.lanes.address,
             entries.GATHER.address,
@@ -74,16 +73,22 @@ class BatchSpace:
             len(self._inputs),
             self._outputs,
             len(self._outputs),
+            self._scratch,
         )
         self._past_caches = False
 
     def pass_arguments(
-        self, selector: int, inputs: Sequence[Array], outputs: Sequence[Array]
+        self,
+        selector: int,
+        inputs: Sequence[Array],
+        outputs: Sequence[Array],
+        shapes: Sequence[tuple[int, ...] | None],
     ) -> None:
         """Set what ``run`` reads and writes, as rows, and its options.
 
         Rows without columns are omitted inputs, sums, and results that are not returned. They must
-        outlive ``run``.
+        outlive ``run``. ``shapes`` are those of transposed results, whose rows are in another order
+        than in the workspace.
         """
         call_ints = self._call_ints
         _extension.set_arrays(self._inputs, inputs)
@@ -97,8 +102,9 @@ class BatchSpace:
             call_ints[packing.HAS_INPUT + f] = columns > 0
             if f.is_open and columns:
                 call_ints[packing.NCONSTRAINTS] = columns // entries.open_input_rows(f)
-        for n, f in self._open_results:
-            self._outputs[n, entries.TILES] = self._address_of_tiles(f, outputs[n].shape[1])
+        for n, (f, rows, shape) in enumerate(zip(self._results, outputs, shapes)):
+            self._outputs[n, entries.TILES] = self._address_of_tiles(f, rows.shape[1])
+            self._outputs[n, entries.ORDER] = self._address_of_order(f, shape) if shape else 0
 
     def run(self, start: int, stop: int) -> int:
         """Run on a range of rows; return the status."""
@@ -134,8 +140,10 @@ class BatchSpace:
             length = _row_length(shape)
             axes = (*shape, *[1] * (_MAX_RESULT_AXES - len(shape)))
             tiles = self._address_of_tiles(f, length)
+            own_tiles = self._address_of_tiles(f, math.prod(shape))
+            order = self._address_of_order(f, shape) if f.transposed else 0
             row = algorithm.results.index(f)
-            outputs.append((row, tiles, length, f.transposed, len(shape), *axes))
+            outputs.append((row, tiles, own_tiles, order, length, f.transposed, len(shape), *axes))
         return _extension.PreparedBatch(
             model,
             (self, model._ints, model._floats),
@@ -190,6 +198,24 @@ class BatchSpace:
             self._tiles[field, columns] = tiles, _extension.address(tiles)
         return self._tiles[field, columns][1]
 
+    def _address_of_order(self, field: Field, shape: tuple[int, ...]) -> int:
+        """Return the address of the rows of the workspace for each column of a transposed result.
+
+        ``shape`` is that of one state, before the transposition.
+        """
+        if (field, shape) not in self._orders:
+            rows = self._first_row(field) + np.arange(math.prod(shape)).reshape(shape)
+            order = np.ascontiguousarray(rows.swapaxes(-1, -2).ravel())
+            self._orders[field, shape] = order, _extension.address(order)
+        return self._orders[field, shape][1]
+
+    def _first_row(self, field: Field) -> int:
+        """Return the row of the workspace with the first number of a result."""
+        start = self._workspace.offset(field)
+        if field.shape[:1] != ("rows",):
+            return start
+        return start + math.prod(axis_lengths(self._workspace.model, field.shape[1:]))
+
     def _tile_offsets(self, field: Field, columns: int) -> NDArray[np.int64]:
         """Return the offsets of the tiles of ``LANES`` numbers that make up the rows of a result.
 
@@ -197,9 +223,7 @@ class BatchSpace:
         of zeros, which stays in the caches.
         """
         first = np.minimum(np.arange(0, columns, LANES), max(columns - LANES, 0))
-        tiles = self._workspace.offset(field) + first
-        if field.shape[:1] == ("rows",):  # without the universe
-            tiles += math.prod(field.shape[1:])
+        tiles = self._first_row(field) + first
         if field.sparse:
             full = np.zeros(columns + LANES, bool)
             tree = _nonzero_entries(self._workspace.model, field.shape)
@@ -251,17 +275,72 @@ def _row_length(shape: tuple[int, ...]) -> int:
     return -(-count // _CACHE_LINE) * _CACHE_LINE if count >= _CACHE_LINE * _CACHE_LINE else count
 
 
-def new_result(data: Data, field: Field, size: int, constraints: int) -> tuple[Array, Array]:
-    """Allocate the results of a batch, one row per state, and the view to return.
+class Result(NamedTuple):
+    """The memory of a result of a batch."""
 
-    For a sum they are empty, and the view is a new array of one sum.
+    rows: Array  # one for each state, without columns for a sum
+    array: Array  # what the caller returns
+    transposed_shape: tuple[int, ...] | None = None  # of one state, if rows are in another order
+
+
+NO_RESULT = Result(NO_ROWS, NO_ROWS)
+"""The memory of a result that the caller does not return."""
+
+
+def new_result(data: Data, field: Field, size: int, constraints: int) -> Result:
+    """Allocate a result of a batch, with a view of the rows to return.
+
+    For a sum the rows are empty, and the view is a new array of one sum.
     """
     if field.summed:
-        return np.empty((size, 0)), np.zeros(axis_lengths(data.model, field.shape))
+        return Result(np.empty((size, 0)), np.zeros(axis_lengths(data.model, field.shape)))
     shape = _row_shape(data.model, field, constraints)
     rows = data._buffer_pool.array((size, _row_length(shape)))
     results = rows[:, : math.prod(shape)].reshape(size, *shape)
-    return rows, results.swapaxes(-1, -2) if field.transposed else results
+    return Result(rows, results.swapaxes(-1, -2) if field.transposed else results)
+
+
+def given_results(
+    model: Model,
+    fields: Sequence[Field],
+    out: Any,
+    size: int,
+    constraints: int,
+    inputs: dict[str, Array | None],
+) -> dict[Field, Result]:
+    """Return the memory in an argument ``out`` by result; raise a ValueError if it cannot be used.
+
+    ``inputs`` are arrays by name that the call reads while it writes results.
+    """
+    arrays = _arrays_by_name([field.name for field in fields], out)
+    results: dict[Field, Result] = {}
+    for field in fields:
+        if (name := field.name.lstrip("_")) in arrays:
+            shape = _row_shape(model, field, constraints)
+            returned = (*shape[:-2], shape[-1], shape[-2]) if field.transposed else shape
+            array = require_writable(f"out: {name}", arrays.pop(name), (size, *returned))
+            rows = np.asarray(array).reshape(size, math.prod(shape))
+            results[field] = Result(rows, array, shape if field.transposed else None)
+    others = dict(inputs)
+    for field, result in results.items():
+        name = field.name.lstrip("_")
+        for other, read in others.items():
+            if read is not None and np.may_share_memory(result.rows, read):
+                raise ValueError(
+                    f"out: {name} shares memory with {other}; pass an array of its own"
+                )
+        others[f"out: {name}"] = result.rows
+    return results
+
+
+def _arrays_by_name(names: Sequence[str], out: Any) -> dict[str, Any]:
+    """Return the items of an argument ``out`` by the name of their result, without None."""
+    names = [name.lstrip("_") for name in names]
+    items = out if isinstance(out, (tuple, list)) else (out,)
+    if len(items) > len(names) or len(set(names)) < len(names):
+        listed = f"arrays for {join_names(names)}, in this order" if names else "None"
+        raise ValueError(f"out: expected {listed}, got {len(items)}")
+    return {name: item for name, item in zip(names, items) if item is not None}
 
 
 def run_in_threads(

@@ -29,6 +29,13 @@ MAX_PREPARED_CALLS = 256  # number in each Data
 _numbers = itertools.count()
 
 
+class BatchOptions(NamedTuple):
+    """Passed to a call in place of ``threads`` if the caller has arrays for the results."""
+
+    threads: Any
+    out: Any
+
+
 class _StateCall(NamedTuple):
     """The parts of a Data that the calls of one algorithm for one state use."""
 
@@ -79,9 +86,16 @@ class Caller:
         The extension calls this in the first call, for large batches, and if it does not accept the
         arguments.
         """
-        algorithm = self._algorithm
+        algorithm, out = self._algorithm, None
+        if isinstance(threads, BatchOptions):
+            threads, out = threads
         size, values, constraints = algorithm.validate_arguments(model, data, inputs)
         if size is None:
+            if out is not None:
+                raise ValueError(
+                    "out: only for batches, since results of a single state are arrays of data; "
+                    "copy them"
+                )
             data._claim(threading.get_ident())
             return self._run_one(data, selector, values, constraints)
         if not isinstance(threads, (int, np.integer)) or threads < 1:
@@ -89,8 +103,9 @@ class Caller:
                 f"threads: expected a whole number of at least 1, got {short_repr(threads)}"
             )
         run = self._run_batch if JIT else self._run_each
+        given = self._given_results(model, out, size, values, constraints)
         arrays = data._run_busy(
-            lambda: run(data, selector, values, constraints, size, int(threads))
+            lambda: run(data, selector, values, constraints, size, int(threads), given)
         )
         if JIT and size and threads == 1:
             self._prepare_batch(data, constraints)
@@ -248,6 +263,16 @@ class Caller:
 
     # --- a batch
 
+    def _given_results(
+        self, model: Model, out: Any, size: int, values: Sequence[Any], constraints: int
+    ) -> dict[Field, batch.Result]:
+        """Return the arrays of the caller for results; ValueError if they cannot be used."""
+        if out is None:
+            return {}
+        names = (f.name.lstrip("_") for f in self._algorithm.inputs)
+        inputs = dict(zip(names, values))
+        return batch.given_results(model, self._results, out, size, constraints, inputs)
+
     def _prepare_batch(self, data: Data, constraints: int) -> None:
         """Let the extension run the next batches with small results.
 
@@ -275,16 +300,21 @@ class Caller:
         constraints: int,
         size: int,
         threads: int,
+        given: dict[Field, batch.Result],
     ) -> dict[Field, Array]:
-        """Run on validated arrays with leading axes; return new arrays by field."""
+        """Run on validated arrays with leading axes; return arrays by field, new unless given."""
         algorithm, model = self._algorithm, data.model
         program = algorithm.program(model)
         program.lanes.load(algorithm.announce)
         entries.GATHER.load()
         entries.SCATTER.load()
-        results = {f: batch.new_result(data, f, size, constraints) for f in self._results}
-        arrays = {f: array for f, (_, array) in results.items()}
-        outputs = tuple(results[f][0] if f in results else batch.NO_ROWS for f in algorithm.results)
+        results = {
+            f: given.get(f) or batch.new_result(data, f, size, constraints) for f in self._results
+        }
+        arrays = {f: result.array for f, result in results.items()}
+        stored = [results.get(f, batch.NO_RESULT) for f in algorithm.results]
+        outputs = tuple(result.rows for result in stored)
+        shapes = [result.transposed_shape for result in stored]
         inputs = tuple(batch.as_rows(value) for value in values)
         sums = [f for f in arrays if f.summed]
         spaces = data._batch_spaces.setdefault(algorithm, [])
@@ -293,7 +323,7 @@ class Caller:
 
         def run(thread: int, start: int, stop: int) -> Any:
             space = spaces[thread]
-            space.pass_arguments(selector, inputs, outputs)
+            space.pass_arguments(selector, inputs, outputs, shapes)
             return space.add_up(start, stop, sums) if sums else space.run(start, stop)
 
         try:
@@ -320,10 +350,14 @@ class Caller:
         constraints: int,
         size: int,
         threads: int,
+        given: dict[Field, batch.Result],
     ) -> dict[Field, Array]:
         """Run a batch without the compiler: one state after the other."""
         model = data.model
-        arrays = {f: batch.new_result(data, f, size, constraints)[1] for f in self._results}
+        arrays = {
+            f: (given.get(f) or batch.new_result(data, f, size, constraints)).array
+            for f in self._results
+        }
         ready = data._state_calls.get(self) or self._prepare(data)
         for n in range(size):
             state = [None if x is None else x[n] for x in values]

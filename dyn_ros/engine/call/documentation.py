@@ -47,6 +47,11 @@ _ARGUMENTS = {
         "sequence of Contact",
         "At most 36 rows, 3 or 6 for each contact; of distinct names.",
     ),
+    "out": (
+        "ndarray, or sequence of ndarray, optional",
+        "Arrays for the results of a batch, in their order: float64, C-contiguous, with a leading "
+        "batch axis. New arrays for None, and for those that are missing at the end.",
+    ),
     "threads": ("int", "Number of threads for a batch."),
     "parameters": (
         "(..., 10) array_like",

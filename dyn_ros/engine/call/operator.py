@@ -27,7 +27,7 @@ from .algorithm import Program, load_function
 from .workspace import Workspace
 
 _NUMBERS_AT = (lanes_at, *DUAL_NUMBERS_AT)
-_ORDER_NAMES = ("lanes", "dual", "dual2")
+_ORDER_NAMES = ((), ("dual",), ("dual2",))
 
 
 def _make_entry(run: Callable[[Any], object], order: int, with_parameters: bool) -> Callable:
@@ -49,11 +49,19 @@ def _make_entry(run: Callable[[Any], object], order: int, with_parameters: bool)
 
 
 @functools.cache
-def _find_entry(
-    name: str, run: Callable[[Any], object], order: int, with_parameters: bool
-) -> Entry:
-    parts = [name, _ORDER_NAMES[order], *(["parameters"] if with_parameters else [])]
-    return Entry("-".join(parts), _make_entry(run, order, with_parameters))
+def find_entry(program: Program, order: int, with_parameters: bool) -> Entry:
+    """Return the machine code of a program for lanes of dual numbers of an order."""
+    if order == 0 and not with_parameters:
+        return program.lanes
+    parts = [program.name, *_ORDER_NAMES[order], *["parameters"] * with_parameters, "lanes"]
+    return Entry("-".join(parts), _make_entry(program.kernel, order, with_parameters))
+
+
+@functools.cache
+def prepare_entry(order: int) -> Entry:
+    """Return the machine code that sets the constants of lanes of dual numbers of an order."""
+    parts = ["set-constants", *_ORDER_NAMES[order], "lanes"]
+    return Entry("-".join(parts), _make_entry(set_constants, order, True))
 
 
 class Part(NamedTuple):
@@ -82,14 +90,14 @@ class Operator:
         self.input_shapes = tuple(state_shape(model, part.field) for part in inputs)
         self.shapes = tuple(state_shape(model, part.field) for part in results)
         has_parameters = any(part.field in PARAMETERS for part in inputs)
-        entry = _find_entry(program.name, program.kernel, order, has_parameters)
+        entry = find_entry(program, order, has_parameters)
         load_function(entry)
         fields = {*program.fields, *(part.field for part in (*inputs, *results))}
         space = Workspace(model, fields, lanes=True)
-        nparts, end = 2**order, space.work.shape[0]
+        nparts, end = 2**order, len(space.work)
         prepare, nconstants = 0, 0
         if has_parameters:
-            constants = _find_entry("set-constants", set_constants, order, True)
+            constants = prepare_entry(order)
             load_function(constants)
             prepare, nconstants = (
                 constants.address,

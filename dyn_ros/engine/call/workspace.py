@@ -15,7 +15,7 @@ from ..kernel.types import Array
 from ..model.model import Model
 
 _ALIGNMENT = 64  # bytes: one row of lanes
-MIN_POOLED_SIZE = 1 << 17  # bytes; smaller results are allocated by NumPy
+MIN_POOLED_SIZE = 1 << 17  # bytes; NumPy allocates smaller results, or small_batch.c
 MAX_FREE_SIZE = 1 << 30  # bytes in free buffers
 MAX_FREE_BUFFERS = 32  # enough for a few calls
 _PADDING = SIMD_WIDTH  # numbers; kernels may read past the last row

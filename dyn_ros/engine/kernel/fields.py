@@ -244,5 +244,5 @@ EMPTY = field("_empty", (SIMD_WIDTH,), zeros=True)  # source of the empty tiles 
 FRAME = declare_option("frame")  # an index into model.frame_names
 REFERENCE_FRAME = declare_option("reference_frame", bits=2)
 CLASSICAL = declare_option("classical", bits=1)  # 1: classical instead of spatial acceleration
-TERMS = declare_option("terms")  # a bit for each term of all_terms
+TERMS = declare_option("terms")  # a bit for each result, see ResultSelection
 CONSTRAINTS = declare_option("constraints")  # the address of a table, see constraints.py

@@ -22,6 +22,7 @@ from ..machine_code.targets import TARGETS
 
 IMPLEMENTATIONS.append(f"{__package__}.lanes_llvm")
 LANES = TARGETS[library.target()].lanes if JIT and library.target() else 8
+LANES32 = 2 * LANES  # of float32, in as many registers
 SIMD_WIDTH = 8  # numbers in a vector within one state; rows are padded to it; at least LANES
 
 
@@ -35,9 +36,19 @@ def floats_at(address: int) -> Any:
     return ctypes.cast(int(address), ctypes.POINTER(ctypes.c_double))
 
 
+def floats32_at(address: int) -> Any:
+    """Return a pointer to the floats of 32 bits at an address."""
+    return ctypes.cast(int(address), ctypes.POINTER(ctypes.c_float))
+
+
 def lanes_at(address: int) -> Any:
     """Return a pointer to the rows of a workspace of lanes at an address."""
     return ctypes.cast(int(address), ctypes.POINTER(ctypes.c_double * LANES))
+
+
+def lanes32_at(address: int) -> Any:
+    """Return a pointer to the rows of a workspace of lanes of 32 bits at an address."""
+    return ctypes.cast(int(address), ctypes.POINTER(ctypes.c_float * LANES32))
 
 
 def dual_numbers_at(address: int) -> Any:
@@ -184,18 +195,25 @@ def transpose_tile(work: Any, i: int, k: int, stride: int) -> None:
 
 _SIN = tuple((-1) ** n / math.factorial(2 * n + 1) for n in range(1, 10))
 _COS = tuple((-1) ** n / math.factorial(2 * n) for n in range(1, 11))
-_PI_HIGH, _PI_LOW = 3.141592653589793116, 1.2246467991473532e-16
+PI = 3.141592653589793116, 1.2246467991473532e-16  # the nearest number, and the rest
+PI32 = 3.1415927410125732, -8.74227766e-08
 _MAX_ANGLE = 1e14  # rad; beyond it, k may not be the nearest integer
+
+
+def split_pi(like: Any) -> tuple[float, float]:
+    """Return the number nearest to pi of the type of ``like``, and the rest."""
+    return PI
 
 
 @kernel
 def sincos(x):
-    """Return sin x and cos x, accurate to 2e-16.
+    """Return sin x and cos x, accurate to 2e-16, of 32 bits to 1e-7.
 
     x = k pi + r with |r| <= pi/2, followed by Taylor series in r^2. NaN if |x| is 1e14 or more.
     """
-    k = rint(x * (1.0 / _PI_HIGH))
-    r = fma(k, -_PI_LOW, fma(k, -_PI_HIGH, x))
+    pi, rest = split_pi(x)
+    k = rint(x * (1.0 / PI[0]))
+    r = fma(k, -rest, fma(k, -pi, x))
     r = select_above(_MAX_ANGLE * _MAX_ANGLE, x * x, r, math.nan)
     z = r * r
     s = z * _SIN[8]

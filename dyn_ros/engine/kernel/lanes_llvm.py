@@ -18,10 +18,11 @@ from . import raw
 from .lanes import LANES, SIMD_WIDTH
 
 _DOUBLE = ir.DoubleType()
+_ELEMENTS = {64: _DOUBLE, 32: ir.FloatType()}
 
 
 class VectorType(types.Type):
-    """The Numba type of several float64 numbers, or of as many dual numbers of an order.
+    """The Numba type of several numbers of 64 or 32 bits, or of as many dual numbers of an order.
 
     A dual number of order n is a polynomial in n infinitesimals e1, ..., en with ei ei = 0. It has
     2**n parts, each a vector: part m is the coefficient of the product of those ei for which m has
@@ -29,9 +30,9 @@ class VectorType(types.Type):
     x + e1 dx + e2 dy second derivatives in part 3. See Griewank and Walther (2008), chapter 13.
     """
 
-    def __init__(self, count: int, order: int = 0) -> None:
-        super().__init__(name=f"float64x{count}" + f"-dual{order}" * (order > 0))
-        self.count, self.order = count, order
+    def __init__(self, count: int, order: int = 0, bits: int = 64) -> None:
+        super().__init__(name=f"float{bits}x{count}" + f"-dual{order}" * (order > 0))
+        self.count, self.order, self.bits = count, order, bits
 
     @property
     def nparts(self) -> int:
@@ -41,7 +42,12 @@ class VectorType(types.Type):
     @property
     def vector(self) -> Any:
         """Return the LLVM type of one part."""
-        return ir.VectorType(_DOUBLE, self.count)
+        return ir.VectorType(self.element, self.count)
+
+    @property
+    def element(self) -> Any:
+        """Return the LLVM type of one number of a part."""
+        return _ELEMENTS[self.bits]
 
     @property
     def llvm_type(self) -> Any:
@@ -50,8 +56,9 @@ class VectorType(types.Type):
 
 
 lanes = VectorType(LANES)  # a number of as many states
+lanes32 = VectorType(la.LANES32, bits=32)
 _simd = VectorType(SIMD_WIDTH)  # adjacent numbers of one state
-_LANES, _SIMD = lanes.vector, _simd.vector
+_SIMD = _simd.vector
 
 
 @register_model(VectorType)
@@ -70,8 +77,10 @@ def _vector(*kinds: Any) -> Any:
 def _parts(context: Any, builder: Any, value: Any, ty: Any, number: Any) -> list[Any]:
     """Return the parts of a value of type ``ty`` as one of type ``number``; None is zero."""
     if ty != number:
-        value = _splat(builder, context.cast(builder, value, ty, types.float64), number.count)
-        return [value] + [None] * (number.nparts - 1)
+        value = context.cast(builder, value, ty, types.float64)
+        if number.bits == 32:
+            value = builder.fptrunc(value, number.element)
+        return [_splat(builder, value, number.count)] + [None] * (number.nparts - 1)
     if not number.order:
         return [value]
     return [builder.extract_value(value, m) for m in range(number.nparts)]
@@ -233,21 +242,24 @@ def pointer_to(function: Any, number: Any) -> Any:
 
 pointer_to(la.integers_at, types.int64)
 pointer_to(la.floats_at, types.float64)
+pointer_to(la.floats32_at, types.float32)
 pointer_to(la.lanes_at, lanes)
+pointer_to(la.lanes32_at, lanes32)
 for _order, _dual_numbers_at in enumerate(la.DUAL_NUMBERS_AT, start=1):
     pointer_to(_dual_numbers_at, VectorType(LANES, _order))
 
 
-def _in_lane(builder: Any, pointer: Any, i: Any, lane: Any) -> Any:
+def _in_lane(builder: Any, number: Any, pointer: Any, i: Any, lane: Any) -> Any:
     """Return a pointer to the number of one state in number i of a workspace of lanes."""
-    first = builder.bitcast(builder.gep(pointer, [i]), _DOUBLE.as_pointer())
+    first = builder.bitcast(builder.gep(pointer, [i]), number.element.as_pointer())
     return builder.gep(first, [lane])
 
 
 @intrinsic(la.load_lane)
 def _(typing: Any, a: Any, i: Any, lane: Any) -> Any:
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.load(_in_lane(builder, *args))
+        value = builder.load(_in_lane(builder, a.dtype, *args))
+        return builder.fpext(value, _DOUBLE) if a.dtype.bits == 32 else value
 
     return types.float64(a, types.intp, types.intp), codegen
 
@@ -255,10 +267,16 @@ def _(typing: Any, a: Any, i: Any, lane: Any) -> Any:
 @intrinsic(la.store_lane)
 def _(typing: Any, a: Any, i: Any, lane: Any, x: Any) -> Any:
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        builder.store(args[3], _in_lane(builder, *args[:3]))
+        value = builder.fptrunc(args[3], a.dtype.element) if a.dtype.bits == 32 else args[3]
+        builder.store(value, _in_lane(builder, a.dtype, *args[:3]))
         return context.get_dummy_value()
 
     return types.none(a, types.intp, types.intp, types.float64), codegen
+
+
+def _alignment(number: Any) -> int:
+    """Return the alignment of a number of an array [bytes]."""
+    return 4 if getattr(number, "bits", 64) == 32 or number == types.float32 else 8
 
 
 def _loader(function: Any, is_constant: bool) -> Any:
@@ -267,7 +285,7 @@ def _loader(function: Any, is_constant: bool) -> Any:
     @intrinsic(function)
     def load(typing: Any, a: Any, i: Any) -> Any:
         def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            value = builder.load(builder.gep(args[0], [args[1]]), align=8)
+            value = builder.load(builder.gep(args[0], [args[1]]), align=_alignment(a.dtype))
             if is_constant:
                 value.set_metadata("invariant.load", builder.module.add_metadata([]))
             return value
@@ -288,7 +306,7 @@ def _store(typing: Any, a: Any, i: Any, x: Any) -> Any:
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         value = _convert(context, builder, args[2], sig.args[2], number)
-        builder.store(value, builder.gep(args[0], [args[1]]), align=8)
+        builder.store(value, builder.gep(args[0], [args[1]]), align=_alignment(number))
         return context.get_dummy_value()
 
     return types.none(a, types.intp, x if _vector(number) else number), codegen
@@ -297,7 +315,8 @@ def _store(typing: Any, a: Any, i: Any, x: Any) -> Any:
 def _call_intrinsic(builder: Any, name: str, *args: Any) -> Any:
     """Call the LLVM intrinsic ``llvm.NAME`` for floats or vectors."""
     ty = args[0].type
-    suffix = f"v{ty.count}f64" if isinstance(ty, ir.VectorType) else "f64"
+    bits = 32 if getattr(ty, "element", ty) == _ELEMENTS[32] else 64
+    suffix = f"v{ty.count}f{bits}" if isinstance(ty, ir.VectorType) else "f64"
     function = cgutils.get_or_insert_function(
         builder.module, ir.FunctionType(ty, [ty] * len(args)), f"llvm.{name}.{suffix}"
     )
@@ -418,40 +437,44 @@ def _store_simd(typing: Any, a: Any, i: Any, count: Any, x: Any) -> Any:
 
 
 def _transposed(builder: Any, block: Any) -> Any:
-    """Transpose ``LANES`` vectors by swapping blocks of increasing size."""
+    """Transpose as many vectors as each has numbers, by swapping blocks of increasing size."""
     block, distance = list(block), 1
-    while distance < LANES:
-        for n in range(LANES):
+    count = len(block)
+    while distance < count:
+        for n in range(count):
             if not n & distance:
                 pair = block[n], block[n | distance]
                 masks = (
-                    [p if not p & distance else LANES + (p ^ distance) for p in range(LANES)],
-                    [p | distance if not p & distance else LANES + p for p in range(LANES)],
+                    [p if not p & distance else count + (p ^ distance) for p in range(count)],
+                    [p | distance if not p & distance else count + p for p in range(count)],
                 )
                 for target, mask in zip((n, n | distance), masks):
                     block[target] = builder.shuffle_vector(
-                        *pair, ir.Constant(ir.VectorType(ir.IntType(32), LANES), mask)
+                        *pair, ir.Constant(ir.VectorType(ir.IntType(32), count), mask)
                     )
         distance *= 2
     return block
 
 
-def _lane_pointers(context: Any, builder: Any, pointer: Any, i: Any, stride: Any = None) -> Any:
-    """Yield pointers to ``LANES`` vectors, at numbers i, i + stride, ... of an array.
+def _lane_pointers(
+    context: Any, builder: Any, number: Any, pointer: Any, i: Any, stride: Any = None
+) -> Any:
+    """Yield pointers to the vectors of a tile, at numbers i, i + stride, ... of an array.
 
-    In a workspace of lanes, each number is such a vector.
+    In a workspace of lanes of type ``number``, each number is such a vector.
     """
     stride = stride or context.get_constant(types.intp, 1)
-    for lane in range(LANES):
+    for lane in range(number.count):
         distance = builder.mul(stride, context.get_constant(types.intp, lane))
-        number = builder.gep(pointer, [builder.add(i, distance)])
-        yield builder.bitcast(number, _LANES.as_pointer())
+        place = builder.gep(pointer, [builder.add(i, distance)])
+        yield builder.bitcast(place, number.vector.as_pointer())
 
 
 def _store_lanes(builder: Any, values: Any, targets: Any, past_caches: Any) -> Any:
     """Store vectors at pointers, which must be aligned to vectors with ``past_caches``."""
     for pointer, value in zip(targets, values):
-        stored = builder.store(value, pointer, align=8 * LANES if past_caches else 8)
+        size = value.type.count * (4 if value.type.element == _ELEMENTS[32] else 8)
+        stored = builder.store(value, pointer, align=size if past_caches else 4)
         if past_caches:
             is_nontemporal = ir.Constant(ir.IntType(32), 1)
             stored.set_metadata("nontemporal", builder.module.add_metadata([is_nontemporal]))
@@ -459,17 +482,18 @@ def _store_lanes(builder: Any, values: Any, targets: Any, past_caches: Any) -> A
 
 def _move(builder: Any, sources: Any, targets: Any, past_caches: Any = False) -> Any:
     """Load vectors at pointers, and store their transpose at others."""
-    block = [builder.load(pointer, align=8) for pointer in sources]
+    block = [builder.load(pointer, align=4) for pointer in sources]
     _store_lanes(builder, _transposed(builder, block), targets, past_caches)
 
 
 @intrinsic(la.gather_tile)
 def _(typing: Any, floats: Any, i: Any, stride: Any, work: Any, k: Any) -> Any:
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        number = work.dtype
         _move(
             builder,
-            _lane_pointers(context, builder, *args[:3]),
-            _lane_pointers(context, builder, *args[3:]),
+            _lane_pointers(context, builder, number, *args[:3]),
+            _lane_pointers(context, builder, number, *args[3:]),
         )
         return context.get_dummy_value()
 
@@ -482,10 +506,11 @@ def _scatter_tile(function: Any, past_caches: Any) -> Any:
     @intrinsic(function)
     def _(typing: Any, work: Any, k: Any, floats: Any, i: Any, stride: Any) -> Any:
         def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            number = work.dtype
             _move(
                 builder,
-                _lane_pointers(context, builder, *args[:2]),
-                _lane_pointers(context, builder, *args[2:]),
+                _lane_pointers(context, builder, number, *args[:2]),
+                _lane_pointers(context, builder, number, *args[2:]),
                 past_caches,
             )
             return context.get_dummy_value()
@@ -500,8 +525,9 @@ _scatter_tile(la.scatter_tile_past_caches, past_caches=True)
 @intrinsic(la.clear_tile_past_caches)
 def _(typing: Any, floats: Any, i: Any, stride: Any) -> Any:
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        zeros = [ir.Constant(_LANES, [0.0] * LANES)] * LANES
-        _store_lanes(builder, zeros, _lane_pointers(context, builder, *args), True)
+        number = lanes32 if floats.dtype == types.float32 else lanes
+        zeros = [ir.Constant(number.vector, [0.0] * number.count)] * number.count
+        _store_lanes(builder, zeros, _lane_pointers(context, builder, number, *args), True)
         return context.get_dummy_value()
 
     return types.none(floats, types.intp, types.intp), codegen
@@ -511,10 +537,11 @@ def _(typing: Any, floats: Any, i: Any, stride: Any) -> Any:
 def _(typing: Any, work: Any, i: Any, k: Any, stride: Any) -> Any:
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         pointer, first, *target = args
+        number = work.dtype
         _move(
             builder,
-            _lane_pointers(context, builder, pointer, first),
-            _lane_pointers(context, builder, pointer, *target),
+            _lane_pointers(context, builder, number, pointer, first),
+            _lane_pointers(context, builder, number, pointer, *target),
         )
         return context.get_dummy_value()
 
@@ -526,6 +553,12 @@ def _(value, like):
     if _vector(like) and not _vector(value):
         return lambda value, like: _lift(value, like)
     return lambda value, like: value
+
+
+@overload(la.split_pi)
+def _(like):
+    parts = la.PI32 if _vector(like) and like.bits == 32 else la.PI
+    return lambda like: parts
 
 
 @overload(la.all_above)

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..machine_code.declare import kernel
 from .algebra import SE3, Inertia, Motion, Symmetric, constant3, constant9
-from .fields import MAX_FIELDS, MAX_OPTIONS
+from .fields import MAX_FIELDS, MAX_OPTIONS, TERMS
 from .lanes import LANES, SIMD_WIDTH, constant, holds_lanes, load, store, store_lane
 
 KernelArgs = namedtuple("KernelArgs", "ints call_ints floats work")
@@ -120,6 +120,12 @@ def has_input(r, field):
 def option(r, which):
     """Return an integer that the caller passed, such as ``FRAME``."""
     return load(r.call_ints, OPTION + which)
+
+
+@kernel
+def is_requested(r, terms):
+    """Return True if the call asks for one of the results with these bits in ``TERMS``."""
+    return option(r, TERMS) & terms != 0
 
 
 @kernel

@@ -25,5 +25,7 @@ ArrayLike: TypeAlias = (
     | Sequence[Sequence[SupportsArray]]
     | Sequence[Sequence[Sequence[float]]]
 )
+# Arrays for the results of a batch: of one result, or of each of several; None: a new one.
+OutArrays: TypeAlias = Array | Sequence[Array | None]
 # A float for one state, (B,) for a batch, which cannot be inferred from the argument types.
 Scalar: TypeAlias = Any

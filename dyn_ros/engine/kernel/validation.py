@@ -22,6 +22,7 @@ from .names import join_names, short_repr
 from .types import Array
 
 _FLOAT64 = np.dtype(np.float64)  # compiled code compares identities; unpickled ones differ
+_CPU_DEVICES = 1, 3, 11  # of DLPack: kDLCPU, kDLCUDAHost, kDLROCMHost
 # Stricter than compiled code, which rounds differently and has already rejected the quaternion.
 _UNIT = (1.0 - 1e-8) * UNIT_TOLERANCE if JIT else UNIT_TOLERANCE
 
@@ -74,9 +75,11 @@ def finite_array(name: str, value: Any, shape: tuple[int, ...]) -> Array:
     numbers = " x ".join(map(str, shape)) + " finite numbers" if shape else "a finite number"
     expected = f"{name}: expected {numbers}"
     try:
-        array = np.asarray(value)
-    except ValueError:  # a ragged list
-        raise ValueError(f"{expected}, got {short_repr(value)}") from None
+        array = _to_numpy(value)
+    except ValueError as error:  # a ragged list, or an array of another library
+        is_list = isinstance(value, (list, tuple))
+        found = short_repr(value) if is_list else f"a {type(value).__name__}: {error}"
+        raise ValueError(f"{expected}, got {found}") from None
     is_real = array.dtype.kind in "fiub"  # a string is not a number
     if is_real and array.shape != shape:
         raise ValueError(f"{expected}, got shape {array.shape}: {short_repr(value)}")
@@ -180,6 +183,30 @@ def as_array(model: Any, name: str, axes: tuple[Axis, ...], value: Any) -> tuple
     return array, batched
 
 
+def require_writable(name: str, value: Any, shape: tuple[int, ...]) -> Array:
+    """Return an array for results if it has the layout that compiled code writes.
+
+    Raises a ValueError for anything else. Subclasses other than ``np.memmap`` may hide numbers.
+    """
+    if not isinstance(value, np.ndarray):
+        found = f"a {type(value).__name__}"
+    elif type(value) not in (np.ndarray, np.memmap):
+        found = f"a {type(value).__name__}; pass a view, x.view(np.ndarray)"
+    elif value.dtype != np.float64:
+        found = f"dtype {value.dtype.str}"
+    elif value.shape != shape:
+        found = f"shape {value.shape}"
+    elif not value.flags.c_contiguous or not value.flags.aligned:
+        found = f"one with strides {value.strides}"
+    elif not value.flags.writeable:
+        found = "a read-only one"
+    else:
+        return value
+    raise ValueError(
+        f"{name}: expected a writable, C-contiguous array of float64, shape {shape}, got {found}"
+    )
+
+
 def require_valid(model: Any, name: str, axes: tuple[Axis, ...], array: Array | None) -> None:
     """Raise a ValueError if a number is not finite or a quaternion not unit; accept None."""
     if array is None:
@@ -235,7 +262,7 @@ def describe_coordinate(model: Any, axes: tuple[Axis, ...], index: tuple[int, ..
 def _real_array(value: Any, expected: Callable[..., str], *words: object) -> NDArray[Any]:
     """Return an array of real numbers; any other value is a ValueError of expected(*words)."""
     try:
-        array = np.asarray(value)
+        array = _to_numpy(value)
     except ValueError as error:  # a ragged list
         raise ValueError(f"{expected(*words)}, got a {type(value).__name__}: {error}") from None
     if array.dtype.kind not in "fiub":
@@ -243,6 +270,26 @@ def _real_array(value: Any, expected: Callable[..., str], *words: object) -> NDA
             f"{expected(*words)} of real numbers, got dtype {array.dtype}: {short_repr(value)}"
         )
     return array
+
+
+def _to_numpy(value: Any) -> NDArray[Any]:
+    """Return an array, without a copy for one of another library in the memory of the CPU.
+
+    Raise a ValueError that says what would do for one on another device, or that its library does
+    not convert, such as a tensor that requires a gradient.
+    """
+    if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack_device__"):
+        return np.asarray(value)
+    try:
+        is_on_cpu = int(value.__dlpack_device__()[0]) in _CPU_DEVICES
+        if is_on_cpu:
+            return np.asarray(value) if hasattr(value, "__array__") else np.from_dlpack(value)
+    except (BufferError, RuntimeError, TypeError) as error:
+        raise ValueError(" ".join(str(error).split())) from None
+    raise ValueError(
+        "its numbers are on a device; copy them to the CPU, for example with x.cpu() or "
+        "jax.device_get(x)"
+    )
 
 
 def _is_masked(value: Any) -> bool:

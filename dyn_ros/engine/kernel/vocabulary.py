@@ -258,6 +258,7 @@ from .packing import idx_v as idx_v
 from .packing import increase as increase
 from .packing import is_batch as is_batch
 from .packing import is_last_child as is_last_child
+from .packing import is_requested as is_requested
 from .packing import joint_constant as joint_constant
 from .packing import joint_constant3 as joint_constant3
 from .packing import joint_constant9 as joint_constant9

@@ -5,8 +5,15 @@
 #define NO_IMPORT_ARRAY
 #include "extension.h"
 
+#include <stdlib.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 #define STATUS 0                        /* an integer of the call, as in kernel/packing.py */
 #define LINE 8                          /* floats per cache line, as in batch.py */
+#define MAX_STAGED 32                   /* results of a call */
+#define MAX_STAGED_SIZE (1 << 18)       /* bytes of a tile of states, which stay in the caches */
 
 static PyObject *
 set_arrays(PyObject *Py_UNUSED(module), PyObject *arguments)
@@ -40,7 +47,65 @@ set_arrays(PyObject *Py_UNUSED(module), PyObject *arguments)
     return PyLong_FromLongLong(total);
 }
 
-#define SIGNATURE "qqqqqqqqqpqpqqqq"
+/* Results of which rows are no whole cache lines, but tiles of states are: they are scattered to
+   memory in the caches, and copied from there past the caches. */
+typedef struct {
+    int64_t *output;                    /* the row of the result */
+    double *target, *staging;
+} Staged;
+
+/* Copy numbers, with stores that bypass the caches where they fill cache lines. */
+static void
+copy_past_caches(double *target, const double *source, int64_t count)
+{
+    const double *end = target + count;
+#ifdef __SSE2__
+    while (target < end && (uintptr_t)target % (8 * LINE) != 0) {
+        *target++ = *source++;
+    }
+    for (; end - target >= LINE; target += LINE, source += LINE) {
+        for (int k = 0; k < LINE; k += 2) {
+            _mm_stream_pd(target + k, _mm_loadu_pd(source + k));
+        }
+    }
+#endif
+    while (target < end) {
+        *target++ = *source++;
+    }
+}
+
+/* Choose how the results are stored. Return the number of those that are staged. */
+static int
+choose_stores(const int64_t *arguments, Staged *staged, double **memory)
+{
+    int64_t *output = AT(int64_t, arguments[OUTPUTS]), numbers = 0;
+    int count = 0;
+    *memory = NULL;
+    for (int64_t n = 0; n < arguments[NOUTPUTS]; n++, output += ARRAY) {
+        const bool has_lines = output[COLUMNS] % LINE == 0 && output[ADDRESS] % (8 * LINE) == 0
+                               && output[ORDER] == 0;
+        output[PAST_CACHES] = arguments[IS_LARGE] && has_lines;
+#ifdef __SSE2__
+        const int64_t needed = numbers + output[COLUMNS] * arguments[LANES];
+        if (arguments[IS_LARGE] && !has_lines && output[COLUMNS] > 0 && count < MAX_STAGED
+            && needed * (int64_t)sizeof(double) <= MAX_STAGED_SIZE) {
+            staged[count++] = (Staged){output, AT(double, output[ADDRESS]), NULL};
+            numbers = needed;
+        }
+#endif
+    }
+    if (count == 0 || (*memory = malloc((size_t)numbers * sizeof(double))) == NULL) {
+        return 0;
+    }
+    double *next = *memory;
+    for (int n = 0; n < count; n++) {
+        staged[n].staging = next;
+        next += staged[n].output[COLUMNS] * arguments[LANES];
+    }
+    return count;
+}
+
+#define SIGNATURE "qqqqqqqqqpqpqpqqq"
 
 int64_t
 run_batch(const int64_t *arguments)
@@ -52,24 +117,33 @@ run_batch(const int64_t *arguments)
     const double *floats = AT(const double, arguments[FLOATS]);
     int64_t *call_ints = AT(int64_t, arguments[CALL_INTS]), status = call_ints[STATUS] = 0;
     double *work = AT(double, arguments[WORK]);
-    int64_t *output = AT(int64_t, arguments[OUTPUTS]);
-    for (int64_t n = 0; n < arguments[NOUTPUTS]; n++, output += ARRAY) {
-        output[PAST_CACHES] = arguments[IS_LARGE] && output[COLUMNS] % LINE == 0
-                              && output[ADDRESS] % (8 * LINE) == 0;     /* only full cache lines */
-    }
+    Staged staged[MAX_STAGED];
+    double *memory;
+    const int nstaged = choose_stores(arguments, staged, &memory);
     for (int64_t first = arguments[FIRST]; first < arguments[LAST]; first += lanes) {
         const int64_t remaining = arguments[LAST] - first;
         const int64_t states = remaining < lanes ? remaining : lanes;
         const int64_t inputs[] = {first, states, arguments[WORK], arguments[INPUTS],
-                                  arguments[NINPUTS]};
+                                  arguments[NINPUTS], arguments[SCRATCH]};
         const int64_t outputs[] = {first, states, arguments[WORK], arguments[OUTPUTS],
-                                   arguments[NOUTPUTS], arguments[EMPTY]};
+                                   arguments[NOUTPUTS], arguments[SCRATCH], arguments[EMPTY]};
         if (gather(inputs) != 0) {
-            return REJECTED;
+            status = REJECTED;
+            break;
         }
         status = code(ints, call_ints, floats, work);
+        for (int n = 0; n < nstaged; n++) {             /* row `first` is the one to store next */
+            staged[n].output[ADDRESS] = (int64_t)(intptr_t)staged[n].staging
+                                        - 8 * first * staged[n].output[COLUMNS];
+        }
         scatter(outputs);
+        for (int n = 0; n < nstaged; n++) {
+            const int64_t columns = staged[n].output[COLUMNS];
+            copy_past_caches(staged[n].target + first * columns, staged[n].staging,
+                             states * columns);
+        }
     }
+    free(memory);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);        /* orders stores that bypass the caches */
     return status;
 }

@@ -67,11 +67,11 @@ int add_calls(PyObject *module);
 
 /* Columns of the row of an array, as in call/entries.py; set_arrays sets the first two. */
 enum {ADDRESS, COLUMNS, START, QUATERNIONS, NQUATERNIONS, ARRAY};
-enum {TILES = START, PAST_CACHES = QUATERNIONS};
+enum {TILES = START, PAST_CACHES = QUATERNIONS, ORDER = NQUATERNIONS};
 
 /* The arguments of run_batch. */
 enum {CODE, GATHER, SCATTER, INTS, CALL_INTS, FLOATS, WORK, LANES, EMPTY, INPUTS, NINPUTS, OUTPUTS,
-      NOUTPUTS, FIRST, LAST, IS_LARGE, NARGUMENTS};
+      NOUTPUTS, SCRATCH, FIRST, LAST, IS_LARGE, NARGUMENTS};
 
 int64_t run_batch(const int64_t *arguments);
 int add_batches(PyObject *module);
@@ -80,9 +80,10 @@ int add_batches(PyObject *module);
 
 extern PyTypeObject PreparedBatchType;
 
-/* Return the results of a batch; NULL without an exception if Python has to handle the call. */
-PyObject *run_small_batch(PyObject *prepared, DataBase *data, PyObject *model, int64_t selector,
-                          PyObject *const *inputs, Py_ssize_t count);
+/* Return the results of a batch; NULL without an exception if Python has to handle the call. `out`
+   has arrays for results, or is NULL. */
+PyObject *run_small_batch(PyObject *prepared, DataBase *data, PyObject *model, PyObject *out,
+                          int64_t selector, PyObject *const *inputs, Py_ssize_t count);
 int add_small_batches(PyObject *module);
 
 /* --- operators.c */

@@ -368,12 +368,24 @@ call_one(const Call *call, DataBase *data, PyObject *model, int64_t selector,
     return result;
 }
 
+/* Return true for a BatchOptions of caller.py, a pair of threads and arrays for the results. */
+static bool
+has_out(PyObject *threads)
+{
+    return PyTuple_Check(threads) && !PyTuple_CheckExact(threads) && PyTuple_GET_SIZE(threads) == 2;
+}
+
 /* The same for a batch in one thread. */
 static PyObject *
 call_batch(const Call *call, DataBase *data, PyObject *model, PyObject *threads, int64_t selector,
            PyObject *const *inputs, Py_ssize_t count)
 {
     int overflow;
+    PyObject *out = NULL;
+    if (has_out(threads)) {
+        out = PyTuple_GET_ITEM(threads, 1);
+        threads = PyTuple_GET_ITEM(threads, 0);
+    }
     if (data->owner != (long long)PyThread_get_thread_ident() || !PyLong_CheckExact(threads)
         || PyLong_AsLongAndOverflow(threads, &overflow) != 1) {
         return NULL;
@@ -382,7 +394,7 @@ call_batch(const Call *call, DataBase *data, PyObject *model, PyObject *threads,
     if (prepared == NULL) {
         return NULL;
     }
-    PyObject *result = run_small_batch(prepared, data, model, selector, inputs, count);
+    PyObject *result = run_small_batch(prepared, data, model, out, selector, inputs, count);
     Py_DECREF(prepared);
     return result;
 }
@@ -430,7 +442,10 @@ call_call(PyObject *self, PyObject *const *arguments, size_t nargsf, PyObject *n
     if (PyObject_TypeCheck(arguments[1], &DataBaseType)) {
         DataBase *data = (DataBase *)arguments[1];
         PyObject *const *inputs = arguments + first_input;
-        PyObject *result = call_one(call, data, arguments[0], options, inputs, count);
+        PyObject *result = NULL;
+        if (!has_out(arguments[2])) {
+            result = call_one(call, data, arguments[0], options, inputs, count);
+        }
         if (result == NULL && !PyErr_Occurred()) {
             result = call_batch(call, data, arguments[0], arguments[2], options, inputs, count);
         }

@@ -8,9 +8,15 @@
 #define NO_IMPORT_ARRAY
 #include "extension.h"
 
+#include <stdlib.h>
 #include <time.h>
 
-#define MAX_RESULT_SIZE (1 << 17)       /* bytes; MIN_POOLED_SIZE in workspace.py */
+#define MAX_RESULT_SIZE (1 << 20)       /* bytes; Python allocates larger ones */
+#define MIN_BUFFER_SIZE (1 << 13)       /* bytes; NumPy allocates smaller ones */
+#define MAX_FREE_BUFFERS 64             /* enough for a few calls */
+#define MAX_FREE_SIZE (1 << 25)         /* bytes in free buffers */
+#define ALIGNMENT 64                    /* bytes: a cache line */
+#define PAGE 4096                       /* bytes; sizes of buffers are multiples of it */
 #define MAX_TIME_WITH_GIL 20e-6         /* s; a longer call lets other threads run */
 #define TIMED_CALLS 8                   /* calls whose fastest one measures the time of a tile */
 #define MAX_AXES 3                      /* of a result of one state */
@@ -22,7 +28,8 @@ typedef struct {
 } BatchInput;
 
 typedef struct {
-    int64_t row, tiles;                 /* the row of its array, and what that contains */
+    int64_t row, tiles, own_tiles;      /* the row of its array; its tiles, also without padding */
+    int64_t order;                      /* of its columns in an array of one's own, or 0 */
     int64_t length;                     /* of a state, with padding [numbers] */
     int64_t is_transposed, ndim, shape[MAX_AXES];
 } BatchOutput;
@@ -80,6 +87,86 @@ count_states(const PreparedBatch *batch, PyObject *const *objects, int64_t *repe
     return size;
 }
 
+/* Return an item of `out`, an array, or a tuple or list of arrays for the first results; NULL if it
+   has none. */
+static PyObject *
+own_array(PyObject *out, Py_ssize_t n)
+{
+    PyObject *item = n == 0 ? out : NULL;
+    if (out != NULL && PyTuple_Check(out)) {
+        item = n < PyTuple_GET_SIZE(out) ? PyTuple_GET_ITEM(out, n) : NULL;
+    }
+    else if (out != NULL && PyList_Check(out)) {
+        item = n < PyList_GET_SIZE(out) ? PyList_GET_ITEM(out, n) : NULL;
+    }
+    return item == Py_None ? NULL : item;
+}
+
+static bool
+overlap(PyArrayObject *one, PyArrayObject *other)
+{
+    const char *start = PyArray_BYTES(one), *other_start = PyArray_BYTES(other);
+    return start < other_start + PyArray_NBYTES(other) && other_start < start + PyArray_NBYTES(one);
+}
+
+/* Return true if an array can take a result. */
+static bool
+can_take(const BatchOutput *output, PyObject *object, int64_t size)
+{
+    if (!PyArray_CheckExact(object)) {
+        return false;
+    }
+    PyArrayObject *array = (PyArrayObject *)object;
+    const int ndim = (int)output->ndim, swapped = output->is_transposed ? ndim - 2 : ndim;
+    if (PyArray_TYPE(array) != NPY_DOUBLE || !PyArray_ISCARRAY(array)
+        || PyArray_NDIM(array) != ndim + 1 || PyArray_DIM(array, 0) != size) {
+        return false;
+    }
+    for (int k = 0; k < ndim; k++) {
+        const int axis = k < swapped ? k : k == swapped ? k + 1 : k - 1;
+        if (PyArray_DIM(array, k + 1) != output->shape[axis]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Return true if the arrays in `out` can take results, and share no memory with other arrays. */
+static bool
+can_take_results(const PreparedBatch *batch, PyObject *out, int64_t size, PyObject *const *objects)
+{
+    const Py_ssize_t count = out == NULL            ? 0
+                             : PyTuple_Check(out)   ? PyTuple_GET_SIZE(out)
+                             : PyList_Check(out)    ? PyList_GET_SIZE(out)
+                                                    : 1;
+    if (count > batch->noutputs) {
+        return false;
+    }
+    for (Py_ssize_t n = 0; n < count; n++) {
+        PyObject *array = own_array(out, n);
+        if (array == NULL) {
+            continue;
+        }
+        if (!can_take(&batch->outputs[n], array, size)) {
+            return false;
+        }
+        for (Py_ssize_t k = 0; k < batch->ninputs; k++) {
+            if (objects[k] != Py_None
+                && (!PyArray_IS_C_CONTIGUOUS((PyArrayObject *)objects[k])
+                    || overlap((PyArrayObject *)array, (PyArrayObject *)objects[k]))) {
+                return false;
+            }
+        }
+        for (Py_ssize_t k = 0; k < n; k++) {
+            PyObject *other = own_array(out, k);
+            if (other != NULL && overlap((PyArrayObject *)array, (PyArrayObject *)other)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 static bool
 fits(const PreparedBatch *batch, int64_t size, int64_t repeated)
 {
@@ -118,6 +205,79 @@ pass_inputs(const PreparedBatch *batch, PyObject *const *objects, int64_t size, 
     }
 }
 
+/* --- memory of results, used again when no array refers to it. The C library returns memory of
+   this size to the system, which clears it for the next call: that takes longer than the call. */
+
+typedef struct {
+    void *memory;
+    size_t size;
+} Memory;
+
+typedef struct {
+    PyObject_HEAD
+    Memory memory;
+} Buffer;
+
+/* From the oldest to the newest; guarded by the GIL. */
+static Memory free_buffers[MAX_FREE_BUFFERS];
+static int nfree;
+static size_t free_size;
+
+/* Remove a free buffer from the list, and return it. */
+static Memory
+take_buffer(int n)
+{
+    const Memory memory = free_buffers[n];
+    nfree--;
+    free_size -= memory.size;
+    memmove(&free_buffers[n], &free_buffers[n + 1], (size_t)(nfree - n) * sizeof memory);
+    return memory;
+}
+
+static void
+buffer_dealloc(PyObject *self)
+{
+    const Memory memory = ((Buffer *)self)->memory;
+    while (nfree == MAX_FREE_BUFFERS || (nfree > 0 && free_size + memory.size > MAX_FREE_SIZE)) {
+        free(take_buffer(0).memory);
+    }
+    free_buffers[nfree++] = memory;
+    free_size += memory.size;
+    PyObject_Free(self);
+}
+
+static PyTypeObject BufferType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "dyn_ros.engine.machine_code._native.Buffer",
+    .tp_doc = "The memory of a result.",
+    .tp_basicsize = sizeof(Buffer),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_dealloc = buffer_dealloc,
+};
+
+static PyObject *
+new_buffer(size_t size)
+{
+    Memory memory = {NULL, (size + PAGE - 1) / PAGE * PAGE};
+    for (int n = nfree - 1; n >= 0 && memory.memory == NULL; n--) {
+        if (free_buffers[n].size == memory.size) {
+            memory = take_buffer(n);
+        }
+    }
+    if (memory.memory == NULL && (memory.memory = aligned_alloc(ALIGNMENT, memory.size)) == NULL) {
+        return PyErr_NoMemory();
+    }
+    Buffer *buffer = PyObject_New(Buffer, &BufferType);
+    if (buffer == NULL) {
+        free(memory.memory);
+        return NULL;
+    }
+    buffer->memory = memory;
+    return (PyObject *)buffer;
+}
+
+/* --- */
+
 /* Return a new array of a result, a view of padded rows if necessary, and set its row. */
 static PyObject *
 new_result(const BatchOutput *output, int64_t size, int64_t *row)
@@ -130,18 +290,22 @@ new_result(const BatchOutput *output, int64_t size, int64_t *row)
         strides[k] = 8 * count;
         count *= shape[k];
     }
+    const size_t bytes = (size_t)(size * output->length) * sizeof(double);
     const bool is_plain = count == output->length && !output->is_transposed;
-    npy_intp rows[2] = {size, output->length};
-    PyObject *base = is_plain ? PyArray_SimpleNew(ndim, shape, NPY_DOUBLE)
-                              : PyArray_SimpleNew(2, rows, NPY_DOUBLE);
+    const npy_intp length = size * output->length;
+    PyObject *base = bytes >= MIN_BUFFER_SIZE ? new_buffer(bytes)
+                     : is_plain               ? PyArray_SimpleNew(ndim, shape, NPY_DOUBLE)
+                                              : PyArray_SimpleNew(1, &length, NPY_DOUBLE);
     if (base == NULL) {
         return NULL;
     }
-    char *data = PyArray_DATA((PyArrayObject *)base);
+    const bool is_array = bytes < MIN_BUFFER_SIZE;
+    char *data = is_array ? PyArray_DATA((PyArrayObject *)base) : ((Buffer *)base)->memory.memory;
     row[ADDRESS] = (int64_t)(intptr_t)data;
     row[COLUMNS] = output->length;
     row[TILES] = output->tiles;
-    if (is_plain) {
+    row[ORDER] = 0;
+    if (is_plain && is_array) {
         return base;
     }
     if (output->is_transposed) {
@@ -163,9 +327,23 @@ new_result(const BatchOutput *output, int64_t size, int64_t *row)
     return view;
 }
 
-/* Return a list of new results. */
+/* Return an array of the caller for a result, and set its row. */
 static PyObject *
-new_results(const PreparedBatch *batch, int64_t size)
+take_result(const BatchOutput *output, PyObject *array, int64_t *row)
+{
+    row[ADDRESS] = (int64_t)(intptr_t)PyArray_DATA((PyArrayObject *)array);
+    row[COLUMNS] = 1;
+    for (int k = 0; k < output->ndim; k++) {
+        row[COLUMNS] *= output->shape[k];
+    }
+    row[TILES] = output->own_tiles;
+    row[ORDER] = output->order;
+    return Py_NewRef(array);
+}
+
+/* Return a list of results, new unless they are in `out`. */
+static PyObject *
+new_results(const PreparedBatch *batch, PyObject *out, int64_t size)
 {
     int64_t *rows = AT(int64_t, batch->arguments[OUTPUTS]);
     for (int64_t n = 0; n < batch->arguments[NOUTPUTS]; n++) {
@@ -174,7 +352,10 @@ new_results(const PreparedBatch *batch, int64_t size)
     PyObject *results = PyList_New(batch->noutputs);
     for (Py_ssize_t n = 0; results != NULL && n < batch->noutputs; n++) {
         const BatchOutput *output = &batch->outputs[n];
-        PyObject *array = new_result(output, size, rows + ARRAY * output->row);
+        PyObject *own = own_array(out, n);
+        int64_t *row = rows + ARRAY * output->row;
+        PyObject *array = own == NULL ? new_result(output, size, row)
+                                      : take_result(output, own, row);
         if (array == NULL) {
             Py_CLEAR(results);
         }
@@ -243,8 +424,8 @@ finish(const PreparedBatch *batch, PyObject *results)
 }
 
 PyObject *
-run_small_batch(PyObject *prepared, DataBase *data, PyObject *model, int64_t selector,
-                PyObject *const *objects, Py_ssize_t count)
+run_small_batch(PyObject *prepared, DataBase *data, PyObject *model, PyObject *out,
+                int64_t selector, PyObject *const *objects, Py_ssize_t count)
 {
     PreparedBatch *batch = (PreparedBatch *)prepared;
     int64_t repeated;
@@ -252,7 +433,8 @@ run_small_batch(PyObject *prepared, DataBase *data, PyObject *model, int64_t sel
         return NULL;
     }
     const int64_t size = count_states(batch, objects, &repeated);
-    if (size == 0 || !fits(batch, size, repeated)) {
+    if (size == 0 || !fits(batch, size, repeated)
+        || (out != NULL && !can_take_results(batch, out, size, objects))) {
         return NULL;
     }
     double *scratch = NULL;
@@ -260,7 +442,7 @@ run_small_batch(PyObject *prepared, DataBase *data, PyObject *model, int64_t sel
         && (scratch = PyMem_Malloc((size_t)(size * repeated) * sizeof *scratch)) == NULL) {
         return PyErr_NoMemory();
     }
-    PyObject *results = new_results(batch, size);
+    PyObject *results = new_results(batch, out, size);
     int64_t status = REJECTED;
     if (results != NULL) {
         pass_inputs(batch, objects, size, scratch);
@@ -353,5 +535,5 @@ PyTypeObject PreparedBatchType = {
 int
 add_small_batches(PyObject *module)
 {
-    return PyModule_AddType(module, &PreparedBatchType);
+    return PyType_Ready(&BufferType) < 0 ? -1 : PyModule_AddType(module, &PreparedBatchType);
 }

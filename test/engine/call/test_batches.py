@@ -10,6 +10,7 @@ import pytest
 import dyn_ros
 import peer
 from dyn_ros.engine.algorithms.all_terms import Terms
+from dyn_ros.engine.algorithms.kinematics.kinematics import MOTION
 from dyn_ros.engine.call import batch
 from dyn_ros.engine.kernel.lanes import LANES
 from dyn_ros.engine.machine_code import extension
@@ -38,7 +39,7 @@ def test_every_size(solo, size, threads):
 @pytest.mark.parametrize("few", [False, True])
 def test_results_larger_than_the_caches(solo, few, monkeypatch):
     """Rows of whole cache lines are stored past them, and others are not."""
-    size = 3301
+    size = 9301
     q, v, a, _ = solo.states(size)
     past = []
     run_batch = extension.native().run_batch
@@ -60,7 +61,7 @@ def test_results_larger_than_the_caches(solo, few, monkeypatch):
     tau = dyn_ros.rnea(solo.model, solo.data, q, v, a)
     assert past == [[1], [0]]  # 18 columns are no whole cache lines
     branches = np.full(M[0].shape, True)
-    for n in (*range(0, size, 501), size - 1):
+    for n in (*range(0, size, 1501), size - 1):
         M_n = dyn_ros.crba(solo.model, solo.data, q[n]).copy()
         peer.close(M[n], M_n, 1e-12)
         peer.close(tau[n], dyn_ros.rnea(solo.model, solo.data, q[n], v[n], a[n]), 1e-12)
@@ -105,3 +106,21 @@ def test_a_term_alone_allocates_no_other(solo, name):
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 1.3 * value.nbytes + 8 * size  # rows of whole cache lines
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(
+    "only", [("oMi",), ("v",), ("ov", "v", "liMi"), ("oa",), ("a", "oMi"), ("v", "v")]
+)
+def test_some_motions_are_equal_to_those_of_all(solo, only, threads):
+    names = [field.name for field in MOTION]
+    for size in (1, LANES - 1, 3 * LANES + 1):
+        q, v, a, _ = solo.states(size)
+        data = dyn_ros.Data(solo.model)
+        every = dict(zip(names, dyn_ros.forward_kinematics(solo.model, data, q, v, a)))
+        for requested in (only, ("oa", "v"), only):
+            found = dyn_ros.forward_kinematics(
+                solo.model, solo.data, q, v, a, only=requested, threads=threads
+            )
+            for name, value in zip(requested, found if len(requested) > 1 else [found]):
+                assert np.array_equal(value, every[name]), (size, name)

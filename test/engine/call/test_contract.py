@@ -15,6 +15,7 @@ import pytest
 import dyn_ros
 import peer
 from dyn_ros.engine.algorithms.all_terms import Terms
+from dyn_ros.engine.algorithms.kinematics.kinematics import MOTION
 from dyn_ros.engine.algorithms.regressors.normal_equations import PRODUCTS
 from dyn_ros.engine.call.algorithm import ALGORITHMS, Algorithm, variant
 from dyn_ros.engine.call.workspace import Workspace
@@ -151,6 +152,27 @@ def test_all_terms_writes_those_that_are_asked_for():
         found = dyn_ros.all_terms(pair.model, data, q, v, only=(name,))
         assert written(data) == {name}
         assert np.array_equal(found, getattr(data, name))
+
+
+@peer.robots(SMALL)
+def test_forward_kinematics_writes_those_that_are_asked_for(robot, root_joint):
+    pair = peer.new_pair(robot, root_joint)
+    data, (q, v, a, _) = dyn_ros.Data(pair.model), pair.state(1)
+    every = dyn_ros.Data(pair.model)
+    dyn_ros.forward_kinematics(pair.model, every, q, v, a)
+    for known in MOTION:
+        fill_with_nan(data)
+        found = dyn_ros.forward_kinematics(pair.model, data, q, v, a, only=(known.name,))
+        assert written(data) == {known.name}
+        assert found is getattr(data, known.name)
+        assert np.array_equal(found, getattr(every, known.name))
+
+
+@pytest.mark.parametrize("only", [5, "oMi", (), ["v", 3], ["a_gf"]])
+def test_motions_that_are_none_are_rejected(only):
+    pair = peer.pair("double_pendulum")
+    with pytest.raises(ValueError, match=r"only: expected .*available: oMi, liMi"):
+        dyn_ros.forward_kinematics(pair.model, pair.data, pair.state(1)[0], only=only)
 
 
 def test_many_choices_of_terms_stay_right():

@@ -179,6 +179,36 @@ def test_references_are_balanced():
     assert [array() for array in arrays] == [None] * len(arrays)
 
 
+def test_memory_is_used_again_when_no_array_refers_to_it():
+    pair = peer.new_pair("panda")
+    q = pair.states(64)[0]
+    dyn_ros.crba(pair.model, pair.data, q)
+    first = dyn_ros.crba(pair.model, pair.data, q)
+    address, kept, view = first.ctypes.data, first.copy(), first[3:]
+    assert address % 64 == 0
+    del first
+    second = dyn_ros.crba(pair.model, pair.data, q[::-1].copy())
+    assert second.ctypes.data != address
+    assert np.array_equal(view, kept[3:]) and np.array_equal(second, kept[::-1])
+    del view
+    third = dyn_ros.crba(pair.model, pair.data, q)
+    assert third.ctypes.data == address and np.array_equal(third, kept)
+
+
+def test_memory_of_many_results_is_returned():
+    pair = peer.new_pair("panda")
+    q = pair.states(900)[0]
+    dyn_ros.crba(pair.model, pair.data, q[:2])
+    expected = dyn_ros.crba(pair.model, pair.data, q)
+    results = [dyn_ros.crba(pair.model, pair.data, q[:size]) for size in range(40, 900, 7)]
+    while results:
+        found = results.pop(len(results) // 2)
+        assert np.array_equal(found, expected[: len(found)])
+        del found
+        again = dyn_ros.crba(pair.model, pair.data, q[::3].copy())
+        assert np.array_equal(again, expected[::3])
+
+
 def test_many_choices_of_results_are_limited():
     pair = peer.new_pair("double_pendulum")
     data, (q, v, _, _) = dyn_ros.Data(pair.model), pair.states(3)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ...call.algorithm import algorithm
 from ...call.data import Data
-from ...kernel.types import Array, ArrayLike
+from ...kernel.types import Array, ArrayLike, OutArrays
 from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..dynamics import crba
@@ -180,7 +180,13 @@ def momentum_rate_kernel(r):
     ccrba_kernel, inputs=(Q, V), results=(AG, HG, IG), also_writes=(com.COM, com.VCOM, com.MASS)
 )
 def ccrba(
-    model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    *,
+    threads: int = 1,
+    out: OutArrays | None = None,
 ) -> tuple[Array, Array, Array]:
     """Compute the centroidal momentum matrix, momentum and inertia of the whole robot.
 
@@ -201,7 +207,15 @@ def ccrba(
     results=(DAG,),
     also_writes=(AG, HG, IG, com.COM, com.VCOM, com.MASS),
 )
-def dccrba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1) -> Array:
+def dccrba(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    *,
+    threads: int = 1,
+    out: OutArrays | None = None,
+) -> Array:
     """Compute the rate of the centroidal momentum matrix along a velocity.
 
     Wensing and Orin (2016), with rates of composite inertias, O(n). The rate of the momentum is Ag
@@ -223,7 +237,14 @@ def dccrba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int
     also_writes=(HG, com.COM, com.VCOM, com.ACOM, com.MASS),
 )
 def centroidal_momentum_time_derivative(
-    model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike, *, threads: int = 1
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    a: ArrayLike,
+    *,
+    threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute the rate of the centroidal momentum.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ...call.algorithm import algorithm
 from ...call.data import Data
-from ...kernel.types import Array, ArrayLike
+from ...kernel.types import Array, ArrayLike, OutArrays
 from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..derivatives import rnea_columns as rc
@@ -260,7 +260,14 @@ def com_velocity_derivatives_kernel(r):
     ),
 )
 def centroidal_derivatives(
-    model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike, *, threads: int = 1
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    a: ArrayLike,
+    *,
+    threads: int = 1,
+    out: OutArrays | None = None,
 ) -> tuple[Array, Array, Array, Array]:
     """Compute derivatives of the momentum about the center of mass, and of its rate.
 
@@ -282,7 +289,13 @@ def centroidal_derivatives(
     also_writes=(VCOM, DHDQ, J, DJ, rc.PSID, rc.DVDQ, rc.DADV, OV),
 )
 def com_velocity_derivatives(
-    model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    *,
+    threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute the derivative of the center of mass's velocity with respect to configuration.
 

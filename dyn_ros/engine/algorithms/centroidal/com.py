@@ -11,7 +11,7 @@ from collections import namedtuple
 
 from ...call.algorithm import algorithm
 from ...call.data import Data
-from ...kernel.types import Array, ArrayLike, Scalar
+from ...kernel.types import Array, ArrayLike, OutArrays, Scalar
 from ...kernel.vocabulary import *
 from ...model.frames import ReferenceFrame, joint_selector
 from ...model.model import Model
@@ -297,6 +297,7 @@ def center_of_mass(
     a: ArrayLike | None = None,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> tuple[Array, Array, Array, Scalar]:
     """Compute the center of mass of all moving links, its velocity and acceleration.
 
@@ -325,6 +326,7 @@ def subtree_centers_of_mass(
     a: ArrayLike | None = None,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> tuple[Array, Array, Array, Array]:
     """Compute the center of mass of each joint's subtree, its velocity and acceleration.
 
@@ -345,7 +347,9 @@ def subtree_centers_of_mass(
 
 
 @algorithm(com_jacobian_kernel, inputs=(Q,), results=(JCOM,))
-def com_jacobian(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
+def com_jacobian(
+    model: Model, data: Data, q: ArrayLike, *, threads: int = 1, out: OutArrays | None = None
+) -> Array:
     """Compute the Jacobian of the center of mass: vcom = Jcom v.
 
     Computed from composite inertias, Orin, Goswami and Lee (2013): the linear rows of the
@@ -372,7 +376,13 @@ def _joint_selector(model: Model, joint: str | int) -> int:
     selector=_joint_selector,
 )
 def subtree_com_jacobian(
-    model: Model, data: Data, q: ArrayLike, joint: str | int, *, threads: int = 1
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    joint: str | int,
+    *,
+    threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute the Jacobian of a joint's subtree_com: subtree_vcom[joint] = J v.
 

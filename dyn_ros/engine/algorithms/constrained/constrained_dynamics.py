@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 from ...call.algorithm import algorithm
+from ...call.caller import BatchOptions
 from ...call.data import Data
-from ...kernel.types import ArrayLike
+from ...kernel.types import ArrayLike, OutArrays
 from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..dynamics.aba import LINK_ACCELERATION
@@ -96,6 +97,7 @@ def constrained_dynamics(
     tolerance: float | None = None,
     priority: constraints.Priority = "constraint",
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> constraints.ConstrainedMotion:
     """Compute motion and torques for desired accelerations of frames, by default zero.
 
@@ -155,5 +157,14 @@ def constrained_dynamics(
     if isinstance(f_ext, dict):
         f_ext = model.external_forces(f_ext)
     return constrained_dynamics.call(
-        model, data, threads, options, q, v, directions, accelerations, tau, f_ext
+        model,
+        data,
+        threads if out is None else BatchOptions(threads, out),
+        options,
+        q,
+        v,
+        directions,
+        accelerations,
+        tau,
+        f_ext,
     )

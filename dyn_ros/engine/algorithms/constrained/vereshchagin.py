@@ -15,8 +15,9 @@ results and their descriptions write U for L'.
 from __future__ import annotations
 
 from ...call.algorithm import algorithm
+from ...call.caller import BatchOptions
 from ...call.data import Data
-from ...kernel.types import ArrayLike
+from ...kernel.types import ArrayLike, OutArrays
 from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..dynamics import aba
@@ -331,6 +332,7 @@ def vereshchagin(
     tolerance: float | None = None,
     priority: constraints.Priority = "constraint",
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> constraints.ConstrainedMotion:
     """Compute accelerations under acceleration constraints, and the torques that enforce them.
 
@@ -404,5 +406,15 @@ def vereshchagin(
         model, data, "tip", tip, None, ("alpha", alpha), singularity, tolerance, priority
     )
     return vereshchagin.call(
-        model, data, threads, options, q, v, alpha, beta, root_acc, f_ext, ff_torques
+        model,
+        data,
+        threads if out is None else BatchOptions(threads, out),
+        options,
+        q,
+        v,
+        alpha,
+        beta,
+        root_acc,
+        f_ext,
+        ff_torques,
     )

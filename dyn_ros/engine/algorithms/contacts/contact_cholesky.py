@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...call.algorithm import algorithm, public
+from ...call.caller import BatchOptions
 from ...call.data import Data
-from ...kernel.types import Array, ArrayLike
+from ...kernel.types import Array, ArrayLike, OutArrays
 from ...kernel.validation import finite_array
 from ...kernel.vocabulary import *
 from ...model.model import Model
@@ -222,6 +223,7 @@ def contact_right_side(
     f_ext: ArrayLike | Mapping[str, ArrayLike] | None = None,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> tuple[Array, Array]:
     """Compute the right side of the contact dynamics: accelerations and torques.
 
@@ -240,5 +242,13 @@ def contact_right_side(
     if f_ext is not None and isinstance(f_ext, Mapping):
         f_ext = model.external_forces(f_ext)
     return contact_right_side.call(
-        model, data, threads, packed_contacts, q, v, tau, f_ext, packed_contacts.zeros
+        model,
+        data,
+        threads if out is None else BatchOptions(threads, out),
+        packed_contacts,
+        q,
+        v,
+        tau,
+        f_ext,
+        packed_contacts.zeros,
     )

@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ...call.algorithm import algorithm, public
+from ...call.caller import BatchOptions
 from ...call.data import Data
-from ...kernel.types import Array, ArrayLike
+from ...kernel.types import Array, ArrayLike, OutArrays
 from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..derivatives import rnea_columns as rc
@@ -148,6 +149,7 @@ def contact_dynamics_derivatives(
     damping: float = 0.0,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> ContactDerivatives:
     """Compute derivatives of ``contact_dynamics`` by configuration, velocity and torque.
 
@@ -169,5 +171,13 @@ def contact_dynamics_derivatives(
     if f_ext is not None and isinstance(f_ext, Mapping):
         f_ext = model.external_forces(f_ext)
     return contact_dynamics_derivatives.call(
-        model, data, threads, packed_contacts, q, v, tau, f_ext, packed_contacts.zeros
+        model,
+        data,
+        threads if out is None else BatchOptions(threads, out),
+        packed_contacts,
+        q,
+        v,
+        tau,
+        f_ext,
+        packed_contacts.zeros,
     )

@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ...call.algorithm import algorithm
+from ...call.caller import BatchOptions
 from ...call.data import Data
-from ...kernel.types import Array, ArrayLike
+from ...kernel.types import Array, ArrayLike, OutArrays
 from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..constrained import constraint_forces as cf
@@ -134,6 +135,7 @@ def contact_dynamics(
     residual: float | None = None,
     max_iterations: int = 100,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> tuple[Array, ContactForces]:
     """Compute forward dynamics with contacts: accelerations and contact forces.
 
@@ -179,10 +181,19 @@ def contact_dynamics(
     if f_ext is not None and isinstance(f_ext, Mapping):
         f_ext = model.external_forces(f_ext)
     if not packed_contacts.rows:  # aba has the same results to the bit, and is faster
-        ddq = aba.aba(model, data, q, v, tau, f_ext, threads=threads)
+        own = out[:1] if isinstance(out, (tuple, list)) else out
+        ddq = aba.aba(model, data, q, v, tau, f_ext, out=own, threads=threads)
         return ddq, _empty_forces(data, ddq.shape[:-1])
     ddq, lambda_c, solution = contact_dynamics.call(
-        model, data, threads, packed_contacts, q, v, tau, f_ext, packed_contacts.zeros
+        model,
+        data,
+        threads if out is None else BatchOptions(threads, out),
+        packed_contacts,
+        q,
+        v,
+        tau,
+        f_ext,
+        packed_contacts.zeros,
     )
     return ddq, ContactForces(packed_contacts.rows, lambda_c, solution)
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ...call.algorithm import algorithm
+from ...call.caller import BatchOptions
 from ...call.data import Data
-from ...kernel.types import Array, ArrayLike
+from ...kernel.types import Array, ArrayLike, OutArrays
 from ...kernel.validation import as_array, require_entries
 from ...kernel.vocabulary import *
 from ...model.model import Model
@@ -261,6 +262,7 @@ def contact_inverse_dynamics(
     weights: ArrayLike | None = None,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> tuple[Array, ContactForces]:
     """Compute inverse dynamics of a robot whose base is carried by contacts.
 
@@ -301,7 +303,7 @@ def contact_inverse_dynamics(
     tau, lambda_c, solution = contact_inverse_dynamics.call(
         model,
         data,
-        threads,
+        threads if out is None else BatchOptions(threads, out),
         packed_contacts,
         q,
         v,
@@ -332,6 +334,7 @@ def contact_forces(
     weights: ArrayLike | None = None,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> ContactForces:
     """Compute contact forces from measured torques, such as ground forces on a robot's feet.
 
@@ -367,7 +370,7 @@ def contact_forces(
     lambda_c, solution = contact_forces.call(
         model,
         data,
-        threads,
+        threads if out is None else BatchOptions(threads, out),
         packed_contacts,
         q,
         v,

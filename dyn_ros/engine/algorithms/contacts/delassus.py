@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...call.algorithm import algorithm
+from ...call.caller import BatchOptions
 from ...call.data import Data
-from ...kernel.types import Array, ArrayLike
+from ...kernel.types import Array, ArrayLike, OutArrays
 from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..constrained import constraint_forces as cf
@@ -208,7 +209,13 @@ def factor_delassus(r):
     options=(CONTACTS,),
 )
 def contact_jacobian(
-    model: Model, data: Data, q: ArrayLike, contacts: Sequence[Contact], *, threads: int = 1
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    contacts: Sequence[Contact],
+    *,
+    threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute the Jacobian J of contacts; J v is the velocity of each c1 relative to c2.
 
@@ -221,7 +228,14 @@ def contact_jacobian(
     (12, 18)
     """
     packed_contacts = pack_contacts(model, data, contacts)
-    return contact_jacobian.call(model, data, threads, packed_contacts, q, packed_contacts.zeros)
+    return contact_jacobian.call(
+        model,
+        data,
+        threads if out is None else BatchOptions(threads, out),
+        packed_contacts,
+        q,
+        packed_contacts.zeros,
+    )
 
 
 @algorithm(
@@ -239,6 +253,7 @@ def delassus_matrix(
     damping: float = 0.0,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute the Delassus matrix J M^-1 J': accelerations of contacts per contact force.
 
@@ -254,7 +269,14 @@ def delassus_matrix(
     True
     """
     packed_contacts = pack_contacts(model, data, contacts, damping)
-    return delassus_matrix.call(model, data, threads, packed_contacts, q, packed_contacts.zeros)
+    return delassus_matrix.call(
+        model,
+        data,
+        threads if out is None else BatchOptions(threads, out),
+        packed_contacts,
+        q,
+        packed_contacts.zeros,
+    )
 
 
 @algorithm(
@@ -273,6 +295,7 @@ def delassus_inverse(
     damping: float = 0.0,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute the inverse of the Delassus matrix: the inertia at the contacts.
 
@@ -285,7 +308,14 @@ def delassus_inverse(
     True
     """
     packed_contacts = pack_contacts(model, data, contacts, damping)
-    return delassus_inverse.call(model, data, threads, packed_contacts, q, packed_contacts.zeros)
+    return delassus_inverse.call(
+        model,
+        data,
+        threads if out is None else BatchOptions(threads, out),
+        packed_contacts,
+        q,
+        packed_contacts.zeros,
+    )
 
 
 @algorithm(
@@ -304,6 +334,7 @@ def delassus_cholesky(
     damping: float = 0.0,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute the Cholesky factor L of the Delassus matrix, L L' = J M^-1 J'.
 
@@ -317,4 +348,11 @@ def delassus_cholesky(
     True
     """
     packed_contacts = pack_contacts(model, data, contacts, damping)
-    return delassus_cholesky.call(model, data, threads, packed_contacts, q, packed_contacts.zeros)
+    return delassus_cholesky.call(
+        model,
+        data,
+        threads if out is None else BatchOptions(threads, out),
+        packed_contacts,
+        q,
+        packed_contacts.zeros,
+    )

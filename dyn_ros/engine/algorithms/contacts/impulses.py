@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...call.algorithm import algorithm, public
+from ...call.caller import BatchOptions
 from ...call.data import Data
-from ...kernel.types import Array, ArrayLike
+from ...kernel.types import Array, ArrayLike, OutArrays
 from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..constrained import constraint_forces as cf
@@ -399,6 +400,7 @@ def impulse_dynamics(
     damping: float = 0.0,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> tuple[Array, ContactForces]:
     """Compute the velocity after an impact, and the impulses of the contacts.
 
@@ -432,7 +434,13 @@ def impulse_dynamics(
     """
     packed_contacts = pack_contacts(model, data, contacts, damping, restitution=restitution)
     v_after, impulse_c, solution = impulse_dynamics.call(
-        model, data, threads, packed_contacts, q, v, packed_contacts.zeros
+        model,
+        data,
+        threads if out is None else BatchOptions(threads, out),
+        packed_contacts,
+        q,
+        v,
+        packed_contacts.zeros,
     )
     return v_after, ContactForces(packed_contacts.rows, impulse_c, solution)
 
@@ -456,6 +464,7 @@ def impulse_dynamics_derivatives(
     damping: float = 0.0,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> ImpulseDerivatives:
     """Compute derivatives of ``impulse_dynamics`` with respect to configuration and velocity.
 
@@ -472,5 +481,11 @@ def impulse_dynamics_derivatives(
     """
     packed_contacts = pack_contacts(model, data, contacts, damping, restitution=restitution)
     return impulse_dynamics_derivatives.call(
-        model, data, threads, packed_contacts, q, v, packed_contacts.zeros
+        model,
+        data,
+        threads if out is None else BatchOptions(threads, out),
+        packed_contacts,
+        q,
+        v,
+        packed_contacts.zeros,
     )

@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 from ...call.algorithm import algorithm
+from ...call.caller import BatchOptions
 from ...call.data import Data
-from ...kernel.types import Array, ArrayLike
+from ...kernel.types import Array, ArrayLike, OutArrays
 from ...kernel.validation import require_model
 from ...kernel.vocabulary import *
 from ...model.frames import ReferenceFrame
@@ -268,6 +269,7 @@ def operational_space_inertia(
     damping: float = 0.0,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute the operational-space inertia Lambda of a frame, (J M^-1 J')^-1.
 
@@ -284,7 +286,12 @@ def operational_space_inertia(
     """
     packed_contacts = _pack_frame(model, data, frame, reference_frame, dimension, damping)
     return operational_space_inertia.call(
-        model, data, threads, packed_contacts, q, packed_contacts.zeros
+        model,
+        data,
+        threads if out is None else BatchOptions(threads, out),
+        packed_contacts,
+        q,
+        packed_contacts.zeros,
     )
 
 
@@ -306,6 +313,7 @@ def dynamically_consistent_inverse(
     damping: float = 0.0,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute the dynamically consistent inverse of a frame's Jacobian, M^-1 J' Lambda.
 
@@ -322,7 +330,12 @@ def dynamically_consistent_inverse(
     """
     packed_contacts = _pack_frame(model, data, frame, reference_frame, dimension, damping)
     return dynamically_consistent_inverse.call(
-        model, data, threads, packed_contacts, q, packed_contacts.zeros
+        model,
+        data,
+        threads if out is None else BatchOptions(threads, out),
+        packed_contacts,
+        q,
+        packed_contacts.zeros,
     )
 
 
@@ -344,6 +357,7 @@ def null_space_projector(
     damping: float = 0.0,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute the projector onto torques that do not accelerate a frame, I - J' Jbar'.
 
@@ -360,7 +374,12 @@ def null_space_projector(
     """
     packed_contacts = _pack_frame(model, data, frame, reference_frame, dimension, damping)
     return null_space_projector.call(
-        model, data, threads, packed_contacts, q, packed_contacts.zeros
+        model,
+        data,
+        threads if out is None else BatchOptions(threads, out),
+        packed_contacts,
+        q,
+        packed_contacts.zeros,
     )
 
 
@@ -385,6 +404,7 @@ def operational_space_bias(
     damping: float = 0.0,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> tuple[Array, Array]:
     """Compute the Coriolis and gravity forces at a frame, mu and p.
 
@@ -406,5 +426,11 @@ def operational_space_bias(
     """
     packed_contacts = _pack_frame(model, data, frame, reference_frame, dimension, damping)
     return operational_space_bias.call(
-        model, data, threads, packed_contacts, q, v, packed_contacts.zeros
+        model,
+        data,
+        threads if out is None else BatchOptions(threads, out),
+        packed_contacts,
+        q,
+        v,
+        packed_contacts.zeros,
     )

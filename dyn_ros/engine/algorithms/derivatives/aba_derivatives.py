@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ...call.algorithm import algorithm
 from ...call.data import Data
-from ...kernel.types import Array, ArrayLike
+from ...kernel.types import Array, ArrayLike, OutArrays
 from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..dynamics import minverse
@@ -125,6 +125,7 @@ def aba_derivatives(
     f_ext: ArrayLike | None = None,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> tuple[Array, Array, Array]:
     """Compute derivatives of ``aba`` with respect to configuration, velocity and torque.
 

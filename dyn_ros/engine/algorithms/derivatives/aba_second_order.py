@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from ...call.algorithm import algorithm
 from ...call.data import Data
-from ...kernel.types import Array, ArrayLike
+from ...kernel.types import Array, ArrayLike, OutArrays
 from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..dynamics import minverse
@@ -185,6 +185,7 @@ def aba_second_order_derivatives(
     f_ext: ArrayLike | None = None,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> tuple[Array, Array, Array, Array]:
     """Compute second-order derivatives of ``aba`` by configuration, velocity and torque.
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from ...call.algorithm import algorithm
 from ...call.data import Data
-from ...kernel.types import Array, ArrayLike
+from ...kernel.types import Array, ArrayLike, OutArrays
 from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..kinematics.jacobians import DJ, J, move_columns
@@ -76,7 +76,13 @@ def coriolis_matrix_kernel(r):
 
 @algorithm(coriolis_matrix_kernel, inputs=(Q, V), results=(C,), also_writes=(J, DJ, OV))
 def coriolis_matrix(
-    model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    *,
+    threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute the Coriolis matrix C: C v + g = nonlinear effects, and dM/dt = C + C'.
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from ...call.algorithm import algorithm
 from ...call.data import Data
-from ...kernel.types import Array, ArrayLike
+from ...kernel.types import Array, ArrayLike, OutArrays
 from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..dynamics.crba import M
@@ -335,6 +335,7 @@ def rnea_derivatives(
     f_ext: ArrayLike | None = None,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> tuple[Array, Array, Array]:
     """Compute derivatives of ``rnea`` with respect to configuration, velocity and acceleration.
 
@@ -362,7 +363,7 @@ def rnea_derivatives(
     also_writes=(J, rc.PSIDD, DFDQ),
 )
 def generalized_gravity_derivatives(
-    model: Model, data: Data, q: ArrayLike, *, threads: int = 1
+    model: Model, data: Data, q: ArrayLike, *, threads: int = 1, out: OutArrays | None = None
 ) -> Array:
     """Compute the derivative of ``generalized_gravity`` with respect to configuration.
 
@@ -385,7 +386,13 @@ def generalized_gravity_derivatives(
     also_writes=(J, rc.PSIDD, DFDQ),
 )
 def static_torque_derivatives(
-    model: Model, data: Data, q: ArrayLike, f_ext: ArrayLike, *, threads: int = 1
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    f_ext: ArrayLike,
+    *,
+    threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute the derivative of ``static_torque`` with respect to configuration.
 

@@ -36,7 +36,7 @@ from collections import namedtuple
 
 from ...call.algorithm import algorithm
 from ...call.data import Data
-from ...kernel.types import Array, ArrayLike
+from ...kernel.types import Array, ArrayLike, OutArrays
 from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..dynamics.crba import M, inertia_rate
@@ -261,6 +261,7 @@ def rnea_second_order_derivatives(
     f_ext: ArrayLike | None = None,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> tuple[Array, Array, Array, Array]:
     """Compute second-order derivatives of ``rnea`` by configuration, velocity and acceleration.
 

@@ -93,7 +93,7 @@ def se3_add(X, Y):
 
 @kernel
 def motion_to_child_gradient(X, m, f):
-    """Return X~ of f . X^-1 m, with the motion m in the parent frame and the force f in the child's.
+    """Return X~ of f . X^-1 m, with a motion m in the parent frame and a force f in the child's.
 
     X^-1 m = (R' (m.linear + m.angular x p), R' m.angular)
     """
@@ -282,8 +282,9 @@ def rnea_gradient_kernel(r):
         w . tau = sum u . f + w . (armature qdd)
 
     Reads Q, V, A, F_EXT, TAU_WEIGHTS; writes LIMI, JOINT_V, JOINT_A, JOINT_F, TAU,
-    _WEIGHTED_MOTION, _WEIGHTED_FORCE, _TURNED_FORCE, Q_GRADIENT, V_GRADIENT, A_GRADIENT, F_EXT_GRADIENT,
-    INERTIAL_GRADIENT, ARMATURE_GRADIENT, GRAVITY_GRADIENT, JOINT_PLACEMENT_GRADIENT.
+    _WEIGHTED_MOTION, _WEIGHTED_FORCE, _TURNED_FORCE, Q_GRADIENT, V_GRADIENT, A_GRADIENT,
+    F_EXT_GRADIENT, INERTIAL_GRADIENT, ARMATURE_GRADIENT, GRAVITY_GRADIENT,
+    JOINT_PLACEMENT_GRADIENT.
     """
     set_universe_at_rest(r)
     clear_motion(r, _WEIGHTED_MOTION, 0)

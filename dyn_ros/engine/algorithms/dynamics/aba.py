@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ...call.algorithm import algorithm
 from ...call.data import Data
-from ...kernel.types import Array, ArrayLike
+from ...kernel.types import Array, ArrayLike, OutArrays
 from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..kinematics import world_axes as wa
@@ -316,6 +316,7 @@ def aba(
     f_ext: ArrayLike | None = None,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute forward dynamics: the joint accelerations M^-1 (tau - nle + J' f_ext).
 

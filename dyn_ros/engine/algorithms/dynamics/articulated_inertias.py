@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ...call.algorithm import algorithm
 from ...call.data import Data
-from ...kernel.types import Array, ArrayLike
+from ...kernel.types import Array, ArrayLike, OutArrays
 from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..kinematics import world_axes as wa
@@ -202,7 +202,7 @@ def mimic_articulated_inertias_kernel(r):
     mimic_kernel=mimic_articulated_inertias_kernel,
 )
 def articulated_inertias(
-    model: Model, data: Data, q: ArrayLike, *, threads: int = 1
+    model: Model, data: Data, q: ArrayLike, *, threads: int = 1, out: OutArrays | None = None
 ) -> tuple[Array, Array]:
     """Compute the articulated-body inertia of each joint's subtree with free joints.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ...call.algorithm import algorithm, variant
 from ...call.data import Data
-from ...kernel.types import Array, ArrayLike
+from ...kernel.types import Array, ArrayLike, OutArrays
 from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..kinematics.world_axes import subspace_column
@@ -224,7 +224,7 @@ def product_kernel(r):
 
 @algorithm(cholesky_kernel, inputs=(Q,), results=(UPPER, D, D_INVERSE))
 def cholesky(
-    model: Model, data: Data, q: ArrayLike, *, threads: int = 1
+    model: Model, data: Data, q: ArrayLike, *, threads: int = 1, out: OutArrays | None = None
 ) -> tuple[Array, Array, Array]:
     """Factor the inertia matrix, M = U D U'.
 
@@ -244,7 +244,13 @@ def cholesky(
     product_kernel, inputs=(Q, VECTOR), results=(PRODUCT,), options=(OPERATION,), selector=SOLVE
 )
 def cholesky_solve(
-    model: Model, data: Data, q: ArrayLike, b: ArrayLike, *, threads: int = 1
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    b: ArrayLike,
+    *,
+    threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute M^-1 b, without computing M^-1.
 
@@ -266,7 +272,13 @@ def cholesky_solve(
 
 @variant(cholesky_solve, M_TIMES, own_results=True)
 def cholesky_M_times(
-    model: Model, data: Data, q: ArrayLike, b: ArrayLike, *, threads: int = 1
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    b: ArrayLike,
+    *,
+    threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute M b, without the products with zeros of M.
 
@@ -289,7 +301,13 @@ def cholesky_M_times(
 
 @variant(cholesky_solve, U_TIMES, own_results=True)
 def cholesky_U_times(
-    model: Model, data: Data, q: ArrayLike, b: ArrayLike, *, threads: int = 1
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    b: ArrayLike,
+    *,
+    threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute U b, with M = U D U' as in ``cholesky``; O(n d^2), as M is factored first.
 
@@ -303,7 +321,13 @@ def cholesky_U_times(
 
 @variant(cholesky_solve, UT_TIMES, own_results=True)
 def cholesky_Ut_times(
-    model: Model, data: Data, q: ArrayLike, b: ArrayLike, *, threads: int = 1
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    b: ArrayLike,
+    *,
+    threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute U' b, with M = U D U' as in ``cholesky``; O(n d^2), as M is factored first.
 
@@ -317,7 +341,13 @@ def cholesky_Ut_times(
 
 @variant(cholesky_solve, U_SOLVE, own_results=True)
 def cholesky_U_solve(
-    model: Model, data: Data, q: ArrayLike, b: ArrayLike, *, threads: int = 1
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    b: ArrayLike,
+    *,
+    threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute U^-1 b, with M = U D U' as in ``cholesky``; O(n d^2), as M is factored first.
 
@@ -331,7 +361,13 @@ def cholesky_U_solve(
 
 @variant(cholesky_solve, UT_SOLVE, own_results=True)
 def cholesky_Ut_solve(
-    model: Model, data: Data, q: ArrayLike, b: ArrayLike, *, threads: int = 1
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    b: ArrayLike,
+    *,
+    threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute U'^-1 b, with M = U D U' as in ``cholesky``; O(n d^2), as M is factored first.
 

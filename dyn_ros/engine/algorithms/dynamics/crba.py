@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from ...call.algorithm import algorithm
 from ...call.data import Data
-from ...kernel.types import Array, ArrayLike
+from ...kernel.types import Array, ArrayLike, OutArrays
 from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..kinematics import world_axes as wa
@@ -291,7 +291,9 @@ def composite_inertias_kernel(r):
 
 
 @algorithm(crba_kernel, inputs=(Q,), results=(M,))
-def crba(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
+def crba(
+    model: Model, data: Data, q: ArrayLike, *, threads: int = 1, out: OutArrays | None = None
+) -> Array:
     """Compute the joint-space inertia matrix M, full and symmetric.
 
     Composite-rigid-body algorithm, Featherstone (2008), table 6.2; O(n d) for a tree of depth d.
@@ -312,7 +314,13 @@ def crba(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
     composite_inertias_kernel, inputs=(Q, V), results=(YCRB, OYCRB, DYCRB, DOYCRB), optional=(V,)
 )
 def composite_inertias(
-    model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None, *, threads: int = 1
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike | None = None,
+    *,
+    threads: int = 1,
+    out: OutArrays | None = None,
 ) -> tuple[Array, Array, Array, Array]:
     """Compute the inertia of each joint's subtree with its joints locked, and its rate.
 

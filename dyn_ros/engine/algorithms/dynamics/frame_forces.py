@@ -9,8 +9,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from ...call.algorithm import algorithm, public
+from ...call.caller import BatchOptions
 from ...call.data import Data
-from ...kernel.types import Array, ArrayLike
+from ...kernel.types import Array, ArrayLike, OutArrays
 from ...kernel.validation import finite_array, require_model
 from ...kernel.vocabulary import *
 from ...model.frames import frame_number
@@ -86,6 +87,7 @@ def frame_forces(
     f_ext: ArrayLike | Mapping[str, ArrayLike] | None = None,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute the force that each joint, fixed joints included, transmits to its links.
 
@@ -116,14 +118,16 @@ def frame_forces(
         return frame_forces.call(
             model,
             data,
-            threads,
+            threads if out is None else BatchOptions(threads, out),
             q,
             v,
             a,
             model.external_forces(f_ext),
             _forces_on_frames(model, f_ext),
         )
-    return frame_forces.call(model, data, threads, q, v, a, f_ext, None)
+    return frame_forces.call(
+        model, data, threads if out is None else BatchOptions(threads, out), q, v, a, f_ext, None
+    )
 
 
 @public

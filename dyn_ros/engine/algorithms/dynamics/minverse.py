@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ...call.algorithm import algorithm
 from ...call.data import Data
-from ...kernel.types import Array, ArrayLike
+from ...kernel.types import Array, ArrayLike, OutArrays
 from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..kinematics import world_axes as wa
@@ -263,7 +263,9 @@ def mimic_minverse_kernel(r):
 
 
 @algorithm(minverse_kernel, inputs=(Q,), results=(MINV,), mimic_kernel=mimic_minverse_kernel)
-def minverse(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
+def minverse(
+    model: Model, data: Data, q: ArrayLike, *, threads: int = 1, out: OutArrays | None = None
+) -> Array:
     """Compute the inverse of the joint-space inertia matrix, full and symmetric.
 
     Featherstone (2008), sections 6.5 and 7.2; Carpentier (2018). O(n^2 d) for a tree of depth d.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ...call.algorithm import algorithm
 from ...call.data import Data
-from ...kernel.types import Array, ArrayLike, Scalar
+from ...kernel.types import Array, ArrayLike, OutArrays, Scalar
 from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..kinematics.kinematics import place_in_world, place_joints
@@ -151,7 +151,13 @@ def store_mechanical_energy(r):
 
 @algorithm(body_momenta_kernel, inputs=(Q, V), results=(H, OH), also_writes=(JOINT_V, LIMI, OMI))
 def body_momenta(
-    model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    *,
+    threads: int = 1,
+    out: OutArrays | None = None,
 ) -> tuple[Array, Array]:
     """Compute the momentum of each joint's body.
 
@@ -184,6 +190,7 @@ def joint_forces(
     f_ext: ArrayLike | None = None,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> tuple[Array, Array]:
     """Compute the force that each joint transmits to its body to move and support its subtree.
 
@@ -207,7 +214,13 @@ def joint_forces(
     also_writes=(JOINT_V, LIMI, OMI),
 )
 def kinetic_energy(
-    model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    *,
+    threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Scalar:
     """Compute the kinetic energy, v' M v / 2, including the rotors (``model.armature``).
 
@@ -227,7 +240,9 @@ def kinetic_energy(
     results=(POTENTIAL,),
     also_writes=(LIMI, OMI),
 )
-def potential_energy(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Scalar:
+def potential_energy(
+    model: Model, data: Data, q: ArrayLike, *, threads: int = 1, out: OutArrays | None = None
+) -> Scalar:
     """Compute the potential energy -m gravity . com, which is zero if com is at the world's origin.
 
     O(n). The link of a fixed base is excluded.
@@ -250,7 +265,13 @@ def potential_energy(model: Model, data: Data, q: ArrayLike, *, threads: int = 1
     also_writes=(KINETIC, POTENTIAL, JOINT_V, LIMI, OMI),
 )
 def mechanical_energy(
-    model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    *,
+    threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Scalar:
     """Compute kinetic plus potential energy; the rate is the power of the joint torques.
 

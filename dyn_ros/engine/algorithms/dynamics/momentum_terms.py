@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from ...call.algorithm import algorithm
 from ...call.data import Data
-from ...kernel.types import Array, ArrayLike
+from ...kernel.types import Array, ArrayLike, OutArrays
 from ...kernel.vocabulary import *
 from ...model.model import Model
 
@@ -138,7 +138,13 @@ def momentum_terms_kernel(r):
 
 @algorithm(momentum_terms_kernel, inputs=(Q, V), results=(P, P_RATE), also_writes=(JOINT_V,))
 def momentum_terms(
-    model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    *,
+    threads: int = 1,
+    out: OutArrays | None = None,
 ) -> tuple[Array, Array]:
     """Compute the generalized momentum p = M v, and its rate without joint efforts, C' v - g.
 

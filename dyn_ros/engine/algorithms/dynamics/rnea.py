@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ...call.algorithm import algorithm
 from ...call.data import Data
-from ...kernel.types import Array, ArrayLike
+from ...kernel.types import Array, ArrayLike, OutArrays
 from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..kinematics.world_axes import set_universe_acceleration
@@ -192,6 +192,7 @@ def rnea(
     f_ext: ArrayLike | None = None,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute inverse dynamics: the joint torques for a motion, M a + nle - J' f_ext.
 
@@ -215,7 +216,13 @@ def rnea(
     nonlinear_effects_kernel, inputs=(Q, V), results=(NLE,), also_writes=(JOINT_V, JOINT_A, JOINT_F)
 )
 def nonlinear_effects(
-    model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    *,
+    threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute Coriolis, centrifugal and gravity torques: ``rnea`` at zero acceleration.
 
@@ -230,7 +237,9 @@ def nonlinear_effects(
 
 
 @algorithm(generalized_gravity_kernel, inputs=(Q,), results=(G,), also_writes=(JOINT_A, JOINT_F))
-def generalized_gravity(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
+def generalized_gravity(
+    model: Model, data: Data, q: ArrayLike, *, threads: int = 1, out: OutArrays | None = None
+) -> Array:
     """Compute gravity torques, the gradient of the potential energy: ``rnea`` at rest.
 
     Featherstone (2008), table 5.1 with v = a = 0; O(n).
@@ -255,7 +264,13 @@ def generalized_gravity(model: Model, data: Data, q: ArrayLike, *, threads: int 
     also_writes=(JOINT_A, JOINT_F),
 )
 def static_torque(
-    model: Model, data: Data, q: ArrayLike, f_ext: ArrayLike, *, threads: int = 1
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    f_ext: ArrayLike,
+    *,
+    threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute the torques that hold the robot still under external forces, g - J' f_ext.
 

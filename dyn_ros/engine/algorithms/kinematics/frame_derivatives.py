@@ -15,8 +15,9 @@ The classical acceleration, a + (w x v, 0), follows by the product rule.
 from __future__ import annotations
 
 from ...call.algorithm import algorithm
+from ...call.caller import BatchOptions
 from ...call.data import Data
-from ...kernel.types import Array, ArrayLike
+from ...kernel.types import Array, ArrayLike, OutArrays
 from ...kernel.validation import require_bool
 from ...kernel.vocabulary import *
 from ...model.frames import ReferenceFrame, frame_selector
@@ -187,6 +188,7 @@ def frame_velocity_derivatives(
     offset: ArrayLike | None = None,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> tuple[Array, Array]:
     """Compute derivatives of ``frame_velocity`` with respect to configuration and velocity.
 
@@ -225,6 +227,7 @@ def frame_acceleration_derivatives(
     *,
     classical: bool = False,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> tuple[Array, Array, Array, Array]:
     """Compute derivatives of ``frame_acceleration`` by configuration, velocity and acceleration.
 
@@ -249,4 +252,13 @@ def frame_acceleration_derivatives(
     selector = frame_selector(model, frame, reference_frame) << CLASSICAL.bits | require_bool(
         "classical", classical
     )
-    return frame_acceleration_derivatives.call(model, data, threads, selector, q, v, a, offset)
+    return frame_acceleration_derivatives.call(
+        model,
+        data,
+        threads if out is None else BatchOptions(threads, out),
+        selector,
+        q,
+        v,
+        a,
+        offset,
+    )

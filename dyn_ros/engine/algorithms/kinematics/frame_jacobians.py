@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from ...call.algorithm import algorithm, variant
 from ...call.data import Data
-from ...kernel.types import Array, ArrayLike
+from ...kernel.types import Array, ArrayLike, OutArrays
 from ...kernel.vocabulary import *
 from ...model.frames import ReferenceFrame, frame_selector, joint_selector
 from ...model.model import Model
@@ -139,6 +139,7 @@ def frame_jacobian(
     offset: ArrayLike | None = None,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute the Jacobian J of a frame; J v is the velocity of the frame.
 
@@ -174,6 +175,7 @@ def frame_jacobian_time_variation(
     offset: ArrayLike | None = None,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute the time derivative of the entries of ``frame_jacobian``.
 
@@ -208,6 +210,7 @@ def frame_hessian(
     reference_frame: ReferenceFrame | int,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute the kinematic Hessian of a frame: the derivative of its Jacobian by q.
 
@@ -237,6 +240,7 @@ def joint_jacobian(
     offset: ArrayLike | None = None,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute ``frame_jacobian`` for the frame of a joint.
 
@@ -261,6 +265,7 @@ def joint_jacobian_time_variation(
     offset: ArrayLike | None = None,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute ``frame_jacobian_time_variation`` for the frame of a joint.
 
@@ -283,6 +288,7 @@ def joint_hessian(
     reference_frame: ReferenceFrame | int,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute ``frame_hessian`` for the frame of a joint.
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ...call.algorithm import algorithm
 from ...call.data import Data
-from ...kernel.types import Array, ArrayLike
+from ...kernel.types import Array, ArrayLike, OutArrays
 from ...kernel.vocabulary import *
 from ...model.frames import ReferenceFrame, frame_selector
 from ...model.model import Model
@@ -165,6 +165,7 @@ def frame_velocity(
     reference_frame: ReferenceFrame | int,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute the velocity of a frame.
 
@@ -196,6 +197,7 @@ def frame_acceleration(
     reference_frame: ReferenceFrame | int,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute the spatial acceleration of a frame, the derivative of its spatial velocity.
 
@@ -229,6 +231,7 @@ def frame_classical_acceleration(
     reference_frame: ReferenceFrame | int,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute the acceleration of a frame's origin, and the frame's angular acceleration.
 

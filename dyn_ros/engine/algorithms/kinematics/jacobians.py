@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ...call.algorithm import algorithm
 from ...call.data import Data
-from ...kernel.types import Array, ArrayLike
+from ...kernel.types import Array, ArrayLike, OutArrays
 from ...kernel.vocabulary import *
 from ...model.model import Model
 from .kinematics import OA, OV, place_in_world, world_column
@@ -134,7 +134,9 @@ def second_time_variation_kernel(r):
 
 
 @algorithm(joint_jacobians_kernel, inputs=(Q,), results=(J,), also_writes=(OMI,))
-def joint_jacobians(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
+def joint_jacobians(
+    model: Model, data: Data, q: ArrayLike, *, threads: int = 1, out: OutArrays | None = None
+) -> Array:
     """Compute the Jacobian columns of all joints, expressed in the world.
 
     The columns of the joints that move a body, times their velocities, sum to the body's velocity,
@@ -150,7 +152,13 @@ def joint_jacobians(model: Model, data: Data, q: ArrayLike, *, threads: int = 1)
 
 @algorithm(time_variation_kernel, inputs=(Q, V), results=(DJ,), also_writes=(J, OV, OMI))
 def joint_jacobians_time_variation(
-    model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    *,
+    threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute the time derivative of ``joint_jacobians``.
 
@@ -170,7 +178,14 @@ def joint_jacobians_time_variation(
     second_time_variation_kernel, inputs=(Q, V, A), results=(DDJ,), also_writes=(DJ, J, OV, OA, OMI)
 )
 def joint_jacobians_second_time_variation(
-    model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike, *, threads: int = 1
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    a: ArrayLike,
+    *,
+    threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute the second time derivative of ``joint_jacobians``.
 

@@ -7,9 +7,14 @@ X = liMi transforms motions from a joint's frame to its parent's.
 
 from __future__ import annotations
 
-from ...call.algorithm import algorithm
+from collections.abc import Sequence
+from typing import Any, overload
+
+from ...call.algorithm import Algorithm, algorithm, public
+from ...call.caller import BatchOptions
 from ...call.data import Data
-from ...kernel.types import Array, ArrayLike
+from ...call.result_selection import ResultSelection
+from ...kernel.types import Array, ArrayLike, OutArrays
 from ...kernel.vocabulary import *
 from ...model.model import Model
 
@@ -46,6 +51,12 @@ OMF = field(
     ("nframes", 4, 4),
     "Placement of each frame in the world, in the order of the frames, homogeneous [m].",
 )
+
+MOTION = (OMI, LIMI, JOINT_V, JOINT_ACC, OV, OA)  # the results of forward_kinematics
+_NEEDS_VELOCITY = 1 << MOTION.index(JOINT_V) | 1 << MOTION.index(OV)
+_NEEDS_ACCELERATION = 1 << MOTION.index(JOINT_ACC) | 1 << MOTION.index(OA)
+_LESS_GRAVITY = 1 << len(MOTION)
+_ALL = 2 * _LESS_GRAVITY - 1
 
 
 @kernel
@@ -148,12 +159,48 @@ def subtract_gravity(r):
 
 
 @kernel
+def store_velocities(r):
+    """Compute velocities of all joints, as ``move_joints``, after ``place_joints``.
+
+        v = X^-1 v_p + S qd
+
+    Reads V, LIMI, OMI; writes JOINT_V, OV.
+    """
+    clear_motion(r, JOINT_V, 0)
+    for i in range(1, njoints(r) + 1):
+        v = motion_to_child(placement(r, LIMI, i), motion(r, JOINT_V, parent(r, i)))
+        v = add_subspace_times(r, i, v, V)
+        set_motion(r, JOINT_V, i, v)
+        store_motion_in_world(r, OV, i, v)
+
+
+@kernel
 def forward_kinematics_kernel(r):
-    """Compute placements, velocities and accelerations of all joints.
+    """Compute what the call asks for of the motion of all joints.
 
         oMi = oM_p liMi
         v = X^-1 v_p + S qd
         a = X^-1 a_p + S qdd + v x S qd
+
+    Reads Q; writes V, A, LIMI, OMI, JOINT_V, JOINT_A, JOINT_ACC, OV, OA, OA_GF.
+    """
+    place_joints(r)
+    if is_requested(r, _NEEDS_ACCELERATION):
+        zero_unless_input(r, V)
+        zero_unless_input(r, A)
+        move_joints(r)
+    elif is_requested(r, _NEEDS_VELOCITY):
+        zero_unless_input(r, V)
+        store_velocities(r)
+    if is_requested(r, _LESS_GRAVITY) and not holds_lanes(r.work):  # a batch does not return them
+        subtract_gravity(r)
+
+
+@kernel
+def accelerations_less_gravity_kernel(r):
+    """Compute accelerations of all joints minus gravity.
+
+        a_gf = a - R' g,  oa_gf = oa - g
 
     Reads Q; writes V, A, LIMI, OMI, JOINT_V, JOINT_A, JOINT_ACC, OV, OA, OA_GF.
     """
@@ -187,13 +234,34 @@ def place_frames(r):
         set_placement(r, OMF, f, compose(X, frame_placement(r, f)))
 
 
-@algorithm(
+_algorithm = Algorithm(
+    "forward_kinematics",
     forward_kinematics_kernel,
     inputs=(Q, V, A),
-    results=(OMI, LIMI, JOINT_V, JOINT_ACC, OV, OA),
+    results=MOTION,
     optional=(V, A),
     also_writes=(JOINT_A, OA_GF),
+    options=(TERMS,),
 )
+_all = _algorithm.make_call()
+_selection = ResultSelection(_algorithm)
+
+
+@overload
+def forward_kinematics(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike | None = None,
+    a: ArrayLike | None = None,
+    only: None = None,
+    *,
+    threads: int = 1,
+    out: OutArrays | None = None,
+) -> tuple[Array, Array, Array, Array, Array, Array]: ...
+
+
+@overload
 def forward_kinematics(
     model: Model,
     data: Data,
@@ -201,11 +269,34 @@ def forward_kinematics(
     v: ArrayLike | None = None,
     a: ArrayLike | None = None,
     *,
+    only: Sequence[str],
     threads: int = 1,
+    out: OutArrays | None = None,
+) -> Any: ...
+
+
+@public
+def forward_kinematics(
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike | None = None,
+    a: ArrayLike | None = None,
+    only: Sequence[str] | None = None,
+    *,
+    threads: int = 1,
+    out: OutArrays | None = None,
 ) -> tuple[Array, Array, Array, Array, Array, Array]:
     """Compute the placement, velocity and acceleration of every joint frame.
 
-    Featherstone (2008), table 5.1, first loop; O(n).
+    Featherstone (2008), table 5.1, first loop; O(n). With ``only``, returns a tuple of these
+    results in the given order, or the result itself if there is only one.
+
+    Parameters
+    ----------
+    only : sequence of str, optional
+        Names of the results to compute, such as ``("oMi", "ov")``; other fields of ``data`` do not
+        change. A batch has memory for these results alone. Default: all.
 
     Examples
     --------
@@ -214,11 +305,18 @@ def forward_kinematics(
     >>> motion = dyn_ros.forward_kinematics(model, data, q, v, a)
     >>> data.oMi[-1].shape, np.allclose(data.ov[-1], dyn_ros.joint_jacobians(model, data, q) @ v)
     ((4, 4), True)
+    >>> oMi = dyn_ros.forward_kinematics(model, data, q, only=("oMi",))
     """
+    if only is None:
+        return _all(
+            model, data, threads if out is None else BatchOptions(threads, out), _ALL, q, v, a
+        )
+    terms, call = _selection.find_call(only)
+    return call(model, data, threads if out is None else BatchOptions(threads, out), terms, q, v, a)
 
 
 @algorithm(
-    forward_kinematics_kernel,
+    accelerations_less_gravity_kernel,
     inputs=(Q, V, A),
     results=(JOINT_A, OA_GF),
     optional=(V, A),
@@ -232,6 +330,7 @@ def accelerations_less_gravity(
     a: ArrayLike | None = None,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> tuple[Array, Array]:
     """Compute the spatial accelerations of all joint frames minus gravity, as used in rnea.
 
@@ -249,7 +348,13 @@ def accelerations_less_gravity(
 
 @algorithm(bias_acceleration_kernel, inputs=(Q, V), results=(OA_DRIFT,))
 def bias_acceleration(
-    model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    *,
+    threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute the spatial acceleration of every joint frame for zero joint accelerations.
 
@@ -267,7 +372,9 @@ def bias_acceleration(
 @algorithm(
     sequence(place_joints, place_frames), inputs=(Q,), results=(OMF,), also_writes=(OMI, LIMI)
 )
-def frame_placements(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
+def frame_placements(
+    model: Model, data: Data, q: ArrayLike, *, threads: int = 1, out: OutArrays | None = None
+) -> Array:
     """Compute the placement of every frame: joints, fixed joints and links.
 
     Examples

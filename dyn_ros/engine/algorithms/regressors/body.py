@@ -12,8 +12,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...call.algorithm import algorithm, public
+from ...call.caller import BatchOptions
 from ...call.data import Data
-from ...kernel.types import Array, ArrayLike
+from ...kernel.types import Array, ArrayLike, OutArrays
 from ...kernel.validation import valid_array
 from ...kernel.vocabulary import *
 from ...model.frames import ReferenceFrame, frame_number, joint_selector
@@ -167,6 +168,7 @@ def frame_body_regressor(
     frame: str | int,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute the regressor Y of the force on a body that is attached to a frame: f = Y x.
 
@@ -194,6 +196,7 @@ def joint_body_regressor(
     joint: str | int,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute the regressor Y of the force on the body of a joint: f = Y x.
 
@@ -210,4 +213,6 @@ def joint_body_regressor(
     True
     """
     number = joint_selector(model, joint, ReferenceFrame.WORLD) >> REFERENCE_FRAME.bits
-    return frame_body_regressor.call(model, data, threads, number, q, v, a)
+    return frame_body_regressor.call(
+        model, data, threads if out is None else BatchOptions(threads, out), number, q, v, a
+    )

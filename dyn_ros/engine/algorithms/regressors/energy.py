@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from ...call.algorithm import algorithm
 from ...call.data import Data
-from ...kernel.types import Array, ArrayLike
+from ...kernel.types import Array, ArrayLike, OutArrays
 from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..kinematics.kinematics import place_in_world
@@ -111,7 +111,13 @@ def static_regressor_kernel(r):
 
 @algorithm(kinetic_energy_regressor_kernel, inputs=(Q, V), results=(KINETIC_ENERGY_REGRESSOR,))
 def kinetic_energy_regressor(
-    model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    *,
+    threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute the regressor y of the kinetic energy without rotors, y . theta.
 
@@ -129,7 +135,7 @@ def kinetic_energy_regressor(
 
 @algorithm(potential_energy_regressor_kernel, inputs=(Q,), results=(POTENTIAL_ENERGY_REGRESSOR,))
 def potential_energy_regressor(
-    model: Model, data: Data, q: ArrayLike, *, threads: int = 1
+    model: Model, data: Data, q: ArrayLike, *, threads: int = 1, out: OutArrays | None = None
 ) -> Array:
     """Compute the regressor y of the potential energy, y . theta.
 
@@ -145,7 +151,9 @@ def potential_energy_regressor(
 
 
 @algorithm(static_regressor_kernel, inputs=(Q,), results=(STATIC_REGRESSOR,))
-def static_regressor(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
+def static_regressor(
+    model: Model, data: Data, q: ArrayLike, *, threads: int = 1, out: OutArrays | None = None
+) -> Array:
     """Compute the regressor Y of the center of mass: com = Y x, with the current total mass.
 
     x contains the first four parameters of each body, m, m cx, m cy, m cz, one body after the

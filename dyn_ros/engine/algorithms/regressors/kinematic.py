@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ...call.algorithm import algorithm, variant
 from ...call.data import Data
-from ...kernel.types import Array, ArrayLike
+from ...kernel.types import Array, ArrayLike, OutArrays
 from ...kernel.vocabulary import *
 from ...model.frames import ReferenceFrame, frame_selector, joint_selector
 from ...model.model import Model
@@ -109,6 +109,7 @@ def frame_kinematic_regressor(
     reference_frame: ReferenceFrame | int,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute the regressor of a frame's placement: its motion if joint placements change.
 
@@ -137,6 +138,7 @@ def joint_kinematic_regressor(
     reference_frame: ReferenceFrame | int,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute ``frame_kinematic_regressor`` for the frame of a joint.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ...call.algorithm import algorithm
 from ...call.data import Data
-from ...kernel.types import Array, ArrayLike
+from ...kernel.types import Array, ArrayLike, OutArrays
 from ...kernel.vocabulary import *
 from ...model.model import Model
 from ..kinematics import world_axes as wa
@@ -111,7 +111,13 @@ def momentum_observer_regressor_kernel(r):
 
 @algorithm(momentum_regressor_kernel, inputs=(Q, V), results=(MOMENTUM_REGRESSOR,))
 def momentum_regressor(
-    model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    *,
+    threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute the regressor Y of the generalized momentum without rotors, M v = Y theta.
 
@@ -134,7 +140,13 @@ def momentum_regressor(
     results=(MOMENTUM_REGRESSOR, MOMENTUM_OBSERVER_REGRESSOR),
 )
 def momentum_observer_regressor(
-    model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1
+    model: Model,
+    data: Data,
+    q: ArrayLike,
+    v: ArrayLike,
+    *,
+    threads: int = 1,
+    out: OutArrays | None = None,
 ) -> tuple[Array, Array]:
     """Compute regressors of the generalized momentum p, and of its rate without torques.
 

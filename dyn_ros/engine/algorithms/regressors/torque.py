@@ -19,8 +19,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...call.algorithm import algorithm
+from ...call.caller import BatchOptions
 from ...call.data import Data
-from ...kernel.types import Array, ArrayLike
+from ...kernel.types import Array, ArrayLike, OutArrays
 from ...kernel.validation import require_bool
 from ...kernel.vocabulary import *
 from ...model.model import Model
@@ -182,6 +183,7 @@ def joint_torque_regressor(
     armature: bool = False,
     friction: bool = False,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute the regressor Y of the joint torques, with ``rnea`` = Y theta.
 
@@ -207,7 +209,9 @@ def joint_torque_regressor(
     >>> Y.shape, np.allclose(Y @ theta + model.armature * a, dyn_ros.rnea(model, data, q, v, a))
     ((7, 70), True)
     """
-    bodies: Array = joint_torque_regressor.call(model, data, threads, q, v, a)
+    bodies: Array = joint_torque_regressor.call(
+        model, data, threads if out is None else BatchOptions(threads, out), q, v, a
+    )
     parts = [bodies]
     if require_bool("armature", armature):
         parts.append(_diagonal_matrices(np.asarray(a, float), bodies))
@@ -235,6 +239,7 @@ def joint_torque_regressor_product(
     tau: ArrayLike,
     *,
     threads: int = 1,
+    out: OutArrays | None = None,
 ) -> Array:
     """Compute the product Y' tau of the transposed ``joint_torque_regressor`` and torques.
 
