@@ -136,8 +136,8 @@ def test_derivatives_in_parameters(robot, function):
     "robot, function, order",
     [
         *((robot, function, 2) for robot in cases.ROBOTS for function in ("rnea", "aba")),
-        *(("solo12", function, 2) for function in SOME[2:]),
-        *(("solo12", function, 1) for function in FUNCTIONS if function not in SOME),
+        ("solo12", "crba", 2),
+        *(("solo12", function, 1) for function in FUNCTIONS if function not in SOME[:3]),
     ],
 )
 def test_finite_differences(robot, function, order):
@@ -300,7 +300,7 @@ def test_leading_axes_broadcast():
     assert shapes == [(3, model.nq), (2, 1, model.nv), (model.nv,)]
 
 
-@some_functions
+@pytest.mark.parametrize("function", ["rnea", "aba", "crba", "center_of_mass"])
 def test_32_bits(function):
     robot = "solo12"
     double = [np.float64(np.float32(each)) for each in arrays_of(robot, function, (9,))]
@@ -351,7 +351,7 @@ def test_threads():
 # ---------------------------------------------------------------------------- bad input
 
 
-@some_functions
+@pytest.mark.parametrize("function", ["rnea", "aba", "crba", "center_of_mass"])
 def test_nan_gives_nan(function):
     arrays = arrays_of("solo12", function, (3,))
     for array in arrays:
@@ -374,8 +374,7 @@ BAD = {
     "short": ((np.ones(6), ONES, ONES), ValueError, r"q: .*7.*6"),
     "no axis": ((1.0, ONES, ONES), (TypeError, ValueError), r"q: "),
     "axes": ((np.ones((2, 7)), np.ones((3, 7)), ONES), ValueError, r"(broadcast|leading)"),
-    "text": (("q", ONES, ONES), TypeError, r"q: .*str"),
-    "integers": ((np.ones(7, int), ONES, ONES), TypeError, r"q: .*float.*int"),
+    "text": (("q", ONES, ONES), (TypeError, ValueError), r"q: "),
     "complex": ((np.ones(7, complex), ONES, ONES), TypeError, r"q: .*complex"),
     "none": ((None, ONES, ONES), TypeError, r"q: .*None"),
 }
