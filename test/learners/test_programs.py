@@ -28,8 +28,10 @@ AXES = list(ReferenceFrame)
 def x64():
     before = jax.config.jax_enable_x64
     jax.config.update("jax_enable_x64", True)
+    jax.config.update("jax_disable_most_optimizations", True)
     yield
     jax.config.update("jax_enable_x64", before)
+    jax.config.update("jax_disable_most_optimizations", False)
 
 
 def vectors(model, frame):
