@@ -71,7 +71,7 @@ enum {TILES = START, PAST_CACHES = QUATERNIONS, ORDER = NQUATERNIONS};
 
 /* The arguments of run_batch. */
 enum {CODE, GATHER, SCATTER, INTS, CALL_INTS, FLOATS, WORK, LANES, EMPTY, INPUTS, NINPUTS, OUTPUTS,
-      NOUTPUTS, SCRATCH, FIRST, LAST, IS_LARGE, NARGUMENTS};
+      NOUTPUTS, SCRATCH, NUMBER_SIZE, FIRST, LAST, IS_LARGE, NARGUMENTS};
 
 int64_t run_batch(const int64_t *arguments);
 int add_batches(PyObject *module);
