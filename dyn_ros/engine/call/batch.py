@@ -31,6 +31,7 @@ _MAX_RESULT_AXES = 3  # for one state; MAX_AXES in small_batch.c
 _CACHE_LINE = 8  # numbers in a cache line, as in batches.c
 _SINGLE_STATES = (300, 2), (10000, 3), (math.inf, 1)
 """Largest numbers in the results of a state, and of states that run one by one, as measured."""
+_FIRST_CACHE_SIZE = 1 << 15  # bytes
 _MAX_LANES_SIZE = 1 << 22  # bytes of a workspace that is in the caches
 _MIN_UNCACHED_NUMBERS = 1 << 20  # larger results do not stay in the caches
 
@@ -248,12 +249,16 @@ def max_single_states(workspace: Workspace, results: Sequence[Field]) -> int:
     """Return the largest number of states that one state after the other is faster for.
 
     It depends on the function and the model alone, so that results are reproducible: both ways
-    round differently. A tile of lanes takes as long as two states, or three if it stores more
-    results, which are then copied for a single state, unless they are too many. Above the size of
-    the caches, lanes are slower for any number of states.
+    round differently. A tile of lanes takes less time than two states if it is in the first cache.
+    Otherwise, it takes as long as two, or three if it stores more results, which are then copied
+    for a single state, unless they are too many. Above the size of the caches, lanes are slower for
+    any number of states.
     """
-    if 8 * LANES * workspace.work.size > _MAX_LANES_SIZE:
+    size = 8 * LANES * workspace.work.size
+    if size > _MAX_LANES_SIZE:
         return sys.maxsize
+    if size <= _FIRST_CACHE_SIZE:
+        return 1
     numbers = sum(math.prod(axis_lengths(workspace.model, f.shape)) for f in results)
     return next(states for limit, states in _SINGLE_STATES if numbers <= limit)
 
