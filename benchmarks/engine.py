@@ -597,6 +597,8 @@ def report():
 def with_section(page, section):
     """Return a page with another section on large batches."""
     pattern = rf"^{LARGE_BATCHES}\n.*?(?=^## )"
+    if LARGE_BATCHES not in page:
+        page = page.replace("## Small batches", f"{LARGE_BATCHES}\n\n## Small batches")
     return re.sub(pattern, lambda _: section + "\n", page, flags=re.MULTILINE | re.DOTALL)
 
 
