@@ -3,6 +3,7 @@
 """Batches: arrays for the results, tiles for copying them, and threads."""
 
 import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -29,6 +30,10 @@ _extension: Any = extension.native() if JIT else None
 _MAX_SUMMED_STATES = 1 << 13  # states; a multiple of LANES
 _MAX_RESULT_AXES = 3  # for one state; MAX_AXES in small_batch.c
 _LONG_ROW = 8  # cache lines
+_SINGLE_STATES = (300, 2), (10000, 3), (math.inf, 1)
+"""Largest numbers in the results of a state, and of states that run one by one, as measured."""
+_FIRST_CACHE_SIZE = 1 << 15  # bytes
+_MAX_LANES_SIZE = 1 << 22  # bytes of a workspace that is in the caches
 _MIN_UNCACHED_SIZE = 1 << 23  # bytes; larger results do not stay in the caches
 
 
@@ -120,6 +125,8 @@ class BatchSpace:
         results: Sequence[Field],
         make: Callable[..., Any] | None,
         constraints: int,
+        single: "SingleStates",
+        max_single_states: int,
     ) -> Any:
         """Return the extension's object for batches with small results.
 
@@ -147,11 +154,16 @@ class BatchSpace:
             own_tiles = self._address_of_tiles(f, math.prod(shape))
             order = self._address_of_order(f, shape) if f.transposed else 0
             row = algorithm.results.index(f)
-            outputs.append((row, tiles, own_tiles, order, length, f.transposed, len(shape), *axes))
+            start = 8 * _first_row(single.workspace, f)
+            memory = _extension.address(single.workspace.work) + start
+            places = (row, tiles, own_tiles, order, memory)
+            outputs.append((*places, length, f.transposed, len(shape), *axes))
         return _extension.PreparedBatch(
             model,
             (self, model._ints, model._floats),
             make,
+            single.prepared,
+            max_single_states,
             np.array([(*addresses, 0, 0, False)], np.int64),  # FIRST, LAST, IS_LARGE
             call_ints + 8 * packing.NCONSTRAINTS,
             constraints,
@@ -208,17 +220,10 @@ class BatchSpace:
         ``shape`` is that of one state, before the transposition.
         """
         if (field, shape) not in self._orders:
-            rows = self._first_row(field) + np.arange(math.prod(shape)).reshape(shape)
+            rows = _first_row(self._workspace, field) + np.arange(math.prod(shape)).reshape(shape)
             order = np.ascontiguousarray(rows.swapaxes(-1, -2).ravel())
             self._orders[field, shape] = order, _extension.address(order)
         return self._orders[field, shape][1]
-
-    def _first_row(self, field: Field) -> int:
-        """Return the row of the workspace with the first number of a result."""
-        start = self._workspace.offset(field)
-        if field.shape[:1] != ("rows",):
-            return start
-        return start + math.prod(axis_lengths(self._workspace.model, field.shape[1:]))
 
     def _tile_offsets(self, field: Field, columns: int) -> NDArray[np.int64]:
         """Return the offsets of the tiles that make up the rows of a result.
@@ -228,7 +233,7 @@ class BatchSpace:
         """
         lanes = self._precision.lanes
         first = np.minimum(np.arange(0, columns, lanes), max(columns - lanes, 0))
-        tiles = self._first_row(field) + first
+        tiles = _first_row(self._workspace, field) + first
         if field.sparse:
             full = np.zeros(columns + lanes, bool)
             tree = _nonzero_entries(self._workspace.model, field.shape)
@@ -236,6 +241,39 @@ class BatchSpace:
             empty = ~full[first[:, None] + np.arange(lanes)].any(axis=1)
             tiles[empty] = self._workspace.offset(EMPTY)
         return tiles
+
+
+class SingleStates(NamedTuple):
+    """The memory of an algorithm for batches that run on one state after the other."""
+
+    workspace: Workspace
+    prepared: Any  # the extension's object
+
+
+def max_single_states(workspace: Workspace, results: Sequence[Field]) -> int:
+    """Return the largest number of states that one state after the other is faster for.
+
+    It depends on the function and the model alone, so that results are reproducible: both ways
+    round differently. A tile of lanes takes less time than two states if it is in the first cache.
+    Otherwise, it takes as long as two, or three if it stores more results, which are then copied
+    for a single state, unless they are too many. Above the size of the caches, lanes are slower for
+    any number of states.
+    """
+    size = 8 * LANES * workspace.work.size
+    if size > _MAX_LANES_SIZE:
+        return sys.maxsize
+    if size <= _FIRST_CACHE_SIZE:
+        return 1
+    numbers = sum(math.prod(axis_lengths(workspace.model, f.shape)) for f in results)
+    return next(states for limit, states in _SINGLE_STATES if numbers <= limit)
+
+
+def _first_row(workspace: Workspace, field: Field) -> int:
+    """Return the row of a workspace with the first number of a result."""
+    start = workspace.offset(field)
+    if field.shape[:1] != ("rows",):
+        return start
+    return start + math.prod(axis_lengths(workspace.model, field.shape[1:]))
 
 
 def _nonzero_entries(model: Model, shape: tuple[Axis, ...]) -> NDArray[np.bool_]:

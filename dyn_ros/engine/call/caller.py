@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -56,6 +57,7 @@ class Caller:
         self._algorithm, self._make = algorithm, make or _one_or_all
         self._number = next(_numbers)
         self._is_made = make is not None
+        self._has_sums = any(f.summed for f in algorithm.results)
         self._results = algorithm.results if results is None else tuple(results)
         self._public_fields = [
             f for f in (*self._results, *(() if results else algorithm.also_writes)) if f.is_public
@@ -106,8 +108,14 @@ class Caller:
             return self._run_single_precision(
                 data, selector, values, constraints, size, int(threads), out
             )
-        run = self._run_batch if JIT else self._run_each
         given = self._given_results(data, out, size, values, constraints)
+        if size <= (limit := self._max_single_states(data)):
+            data._claim(threading.get_ident())
+            arrays = self._run_single_states(data, selector, values, constraints, size, given)
+            if size and threads == 1 and limit < sys.maxsize:
+                self._prepare_batch(data, constraints)
+            return self._make([arrays[f] for f in self._results])
+        run = self._run_batch if JIT else self._run_each
         arrays = data._run_busy(
             lambda: run(data, selector, values, constraints, size, int(threads), given)
         )
@@ -167,6 +175,7 @@ class Caller:
         """Allocate the memory for the calls for one state."""
         if len(data._state_calls) >= MAX_PREPARED_CALLS:  # one for each choice of results
             data._state_calls.clear()
+            data._max_single_states.clear()
             data._prepared.clear()
             data._prepared_batches.clear()
         program = self._algorithm.program(data.model)
@@ -334,15 +343,84 @@ class Caller:
         previous_call = prepared[self._number] if self._number < len(prepared) else None
         if previous_call is not None and previous_call.constraints == constraints:
             return
-        has_sums = any(f.summed for f in self._algorithm.results)
-        if has_sums or len(set(self._results)) < len(self._results):
+        if self._has_sums or len(set(self._results)) < len(self._results):
             return
         if sum(call is not None for call in prepared) >= MAX_PREPARED_CALLS:
             prepared.clear()
+            data._max_single_states.clear()
         prepared += [None] * (self._number + 1 - len(prepared))
         make = self._make if self._is_made else None
-        space = data._batch_spaces[self._algorithm][0]
-        prepared[self._number] = space.prepare(self._algorithm, self._results, make, constraints)
+        algorithm = self._algorithm
+        spaces = data._batch_spaces.setdefault(algorithm, [])
+        if not spaces:
+            self._load_lanes(data)
+            spaces.append(batch.BatchSpace(data.model, algorithm, DOUBLE))
+        single, limit = self._single_states(data), self._max_single_states(data)
+        prepared[self._number] = spaces[0].prepare(
+            algorithm, self._results, make, constraints, single, limit
+        )
+
+    def _single_states(self, data: Data) -> batch.SingleStates:
+        """Return the memory for batches that run on one state after the other."""
+        algorithm, model = self._algorithm, data.model
+        if algorithm not in data._single_states:
+            program = algorithm.program(model)
+            code = robot_library.find_code(algorithm, model)
+            if not code:
+                program.one.load(algorithm.announce)
+                code = program.one.address
+            workspace = Workspace(model, program.fields)
+            prepared = entries.prepare_call(algorithm, data, workspace, code, None, None)
+            data._single_states[algorithm] = batch.SingleStates(workspace, prepared)
+        return data._single_states[algorithm]
+
+    def _max_single_states(self, data: Data) -> int:
+        """Return the largest number of states of a batch that run one after the other."""
+        if self._has_sums or not JIT:
+            return -1
+        if self not in data._max_single_states:
+            workspace = self._single_states(data).workspace
+            limit = batch.max_single_states(workspace, self._results)
+            data._max_single_states[self] = limit
+        return data._max_single_states[self]
+
+    def _run_single_states(
+        self,
+        data: Data,
+        selector: int,
+        values: Sequence[Any],
+        constraints: int,
+        size: int,
+        given: dict[Field, batch.Result],
+    ) -> dict[Field, Array]:
+        """Run on one state after the other, as the extension does for few states."""
+        algorithm, model, single = self._algorithm, data.model, self._single_states(data)
+        arrays = {
+            f: (given.get(f) or batch.new_result(data, f, size, constraints)).array
+            for f in self._results
+        }
+        is_singular = False
+        for n in range(size):
+            state = tuple(None if x is None else x[n] for x in values)
+            status = single.prepared.run(data, model, selector, state)
+            if status == REJECTED:
+                algorithm.require_valid(model, values)  # raises
+                raise RuntimeError(
+                    f"{algorithm.name}: data was released during the call; release it afterwards"
+                )
+            is_singular |= status != 0
+            for f, array in arrays.items():
+                array[n] = public_view(model, f, single.workspace[f], constraints)
+        if is_singular:
+            algorithm.raise_if_singular(model, values)
+        return arrays
+
+    def _load_lanes(self, data: Data) -> None:
+        """Load the machine code of batches."""
+        algorithm, precision = self._algorithm, data._precision
+        algorithm.program(data.model).entry_for(precision).load(algorithm.announce)
+        precision.gather.load()
+        precision.scatter.load()
 
     def _run_batch(
         self,
@@ -356,11 +434,8 @@ class Caller:
     ) -> dict[Field, Array]:
         """Run on validated arrays with leading axes; return arrays by field, new unless given."""
         algorithm, model = self._algorithm, data.model
-        program = algorithm.program(model)
         precision = data._precision
-        program.entry_for(precision).load(algorithm.announce)
-        precision.gather.load()
-        precision.scatter.load()
+        self._load_lanes(data)
         results = {
             f: given.get(f) or batch.new_result(data, f, size, constraints) for f in self._results
         }

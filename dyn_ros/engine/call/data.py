@@ -114,6 +114,8 @@ class Data(_Base):
     _arrays: dict[Field, Array]  # public fields
     _state_calls: dict[Any, Any]  # caller -> memory of its calls for one state
     _batch_spaces: dict[Any, list]  # algorithm -> memory of each thread
+    _single_states: dict[Any, Any]  # algorithm -> memory for batches of few states
+    _max_single_states: dict[Any, int]  # caller -> the largest number of these
     _packed_constraints: dict[tuple, Any]  # arguments -> integers of contacts or constraints
     _last_packed: tuple[tuple, Any]  # contacts and settings, compared without hashing; result
     _precision: Precision  # of inputs and results
@@ -164,6 +166,8 @@ class Data(_Base):
             _arrays={},
             _state_calls={},
             _batch_spaces={},
+            _single_states={},
+            _max_single_states={},
             _packed_constraints={},
             _last_packed=((), None),
             _busy_thread=0,

@@ -59,6 +59,11 @@ set_options(const Option *options, Py_ssize_t count, int64_t selector)
 /* Copy the numbers of an array of one or two axes; return true if all are finite. */
 bool copy_numbers(double *restrict target, PyArrayObject *array);
 
+/* Copy the inputs of one state of a batch, of valid shapes, to the memory of a Prepared, and run.
+   Arrays of one state hold for all states. Return the status, or REJECTED. */
+int64_t run_state(PyObject *prepared, int64_t selector, int64_t constraints,
+                  PyObject *const *inputs, int64_t state);
+
 /* Return the rows of an int64 array; NULL with an exception for another type or width. */
 const void *rows_of(PyObject *object, size_t size, Py_ssize_t *count);
 int add_calls(PyObject *module);
