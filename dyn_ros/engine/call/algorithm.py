@@ -35,6 +35,7 @@ from ..machine_code.declare import JIT
 from ..machine_code.reach import find_references, walk_functions
 from ..model.model import Model
 from . import entries, singular
+from .batch_rows import DOUBLE, SINGLE, Precision
 from .caller import BatchOptions, Caller
 from .data import Data
 
@@ -68,6 +69,17 @@ class Program:
         ) or find_fields_and_options(kernel, inputs)
         self.one = Entry(f"{name}-one", entries.make_state_entry(kernel))
         self.lanes = Entry(f"{name}-lanes", entries.make_lanes_entry(kernel))
+
+    @functools.cached_property
+    def lanes32(self) -> Entry:
+        """The entry for lanes in single precision."""
+        return Entry(
+            f"{self.name}-float32-lanes", entries.make_lanes_entry(self.kernel, SINGLE.lanes_at)
+        )
+
+    def entry_for(self, precision: Precision) -> Entry:
+        """Return the entry for lanes of a precision."""
+        return self.lanes if precision is DOUBLE else self.lanes32
 
     def description(self) -> tuple[list[Field], list[Option], bool]:
         """Return the fields, options and ``can_fail`` for a library, which saves the analysis."""
@@ -104,8 +116,8 @@ class Algorithm:
     public fields that it writes. ``options`` are integers that the public function passes in
     addition to arrays, packed into one: the last one has the lowest bits. ``mimic_kernel`` is
     the kernel for models with mimic joints; ``others`` are entries that ``precompile`` compiles as
-    well. A ValueError is raised if the kernel never refers to a declared
-    field, or reads another option.
+    well. With ``needs_double``, a ``Data`` of float32 computes it in float64. A ValueError is
+    raised if the kernel never refers to a declared field, or reads another option.
     """
 
     def __init__(
@@ -119,8 +131,9 @@ class Algorithm:
         options: Sequence[Option] = (),
         mimic_kernel: Callable[..., Any] | None = None,
         others: Sequence[Entry] = (),
+        needs_double: bool = False,
     ) -> None:
-        self.name, self._others = name, tuple(others)
+        self.name, self._others, self.needs_double = name, tuple(others), needs_double
         self.inputs, self.results, self.optional, self.also_writes = (
             _require_distinct(name, what, fields, Field)
             for what, fields in (
@@ -193,7 +206,7 @@ class Algorithm:
             for program in programs
             for entry in ((program.one, program.lanes) if batch else (program.one,))
         ]
-        return [*calls, *((entries.GATHER, entries.SCATTER) if batch else ()), *self._others]
+        return [*calls, *((DOUBLE.gather, DOUBLE.scatter) if batch else ()), *self._others]
 
     def make_call(
         self, results: Sequence[Field] | None = None, make: Callable[..., Any] | None = None
@@ -215,7 +228,7 @@ class Algorithm:
     ) -> tuple[int | None, list[Any], int]:
         """Validate the arguments of a call; TypeError or ValueError if they do not fit.
 
-        Returns the number of states (None for a single one), the inputs as float64 arrays, all
+        Returns the number of states (None for a single one), the inputs as arrays, all
         with or all without a leading axis, and the number of constraints.
         """
         if not isinstance(data, Data):
@@ -232,10 +245,11 @@ class Algorithm:
                 f"{len(self.inputs)} inputs, got {len(values)} inputs"
             )
         values, sizes, lengths = list(values), {}, {}
+        dtype = data._precision.dtype
         for n, (name, axes, optional) in enumerate(self._arguments):
             if values[n] is None and optional:
                 continue
-            values[n], batched = as_array(model, name, axes, values[n])
+            values[n], batched = as_array(model, name, axes, values[n], dtype)
             if not (batched and JIT):  # compiled code checks the numbers of a batch
                 require_valid(model, name, axes, values[n])
             if batched:

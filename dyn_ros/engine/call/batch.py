@@ -3,6 +3,7 @@
 """Batches: arrays for the results, tiles for copying them, and threads."""
 
 import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from ..machine_code import extension
 from ..machine_code.declare import JIT
 from ..model.model import Model
 from . import entries
+from .batch_rows import ARRAY, ORDER, REJECTED, TILES, Precision
 from .data import Data
 from .workspace import Workspace, allocate_aligned
 
@@ -27,16 +29,22 @@ NO_ROWS = np.zeros((0, 0))
 _extension: Any = extension.native() if JIT else None
 _MAX_SUMMED_STATES = 1 << 13  # states; a multiple of LANES
 _MAX_RESULT_AXES = 3  # for one state; MAX_AXES in small_batch.c
-_CACHE_LINE = 8  # numbers in a cache line, as in batches.c
-_MIN_UNCACHED_NUMBERS = 1 << 20  # larger results do not stay in the caches
+_LONG_ROW = 8  # cache lines
+_SINGLE_STATES = (300, 2), (10000, 3), (math.inf, 1)
+"""Largest numbers in the results of a state, and of states that run one by one, as measured."""
+_FIRST_CACHE_SIZE = 1 << 15  # bytes
+_MAX_LANES_SIZE = 1 << 22  # bytes of a workspace that is in the caches
+_MIN_UNCACHED_SIZE = 1 << 23  # bytes; larger results do not stay in the caches
 
 
 class BatchSpace:
     """One thread's memory for the batches of an algorithm."""
 
-    def __init__(self, model: Model, algorithm: Any) -> None:
-        program = algorithm.program(model)
-        self._workspace = Workspace(model, program.fields | {EMPTY}, lanes=True)
+    def __init__(self, model: Model, algorithm: Any, precision: Precision) -> None:
+        program, self._precision = algorithm.program(model), precision
+        self._workspace = Workspace(
+            model, program.fields | {EMPTY}, lanes=True, precision=precision
+        )
         self._tiles: dict[tuple[Field, int], tuple[NDArray[np.int64], int]] = {}
         self._orders: dict[tuple[Field, tuple[int, ...]], tuple[NDArray[np.int64], int]] = {}
         self.totals: dict[Field, Array] = {}
@@ -51,9 +59,9 @@ class BatchSpace:
         self._results = algorithm.results
         for f in algorithm.inputs:
             self._call_ints[packing.HAS_INPUT + f] = True
-        self._scratch = allocate_aligned(np.zeros, entries.SCRATCH_NUMBERS)
+        self._scratch = allocate_aligned(np.zeros, precision.scratch_numbers * precision.size // 8)
         offset, quaternions = self._workspace.offset, entries.locate_quaternions(model)
-        # Descriptors that entries.GATHER and entries.SCATTER read
+        # Descriptors that precision.gather and precision.scatter read
         self._inputs = np.array(
             [
                 (0, 0, offset(f), *(quaternions if f.shape == ("nq",) else (0, 0)))
@@ -61,19 +69,20 @@ class BatchSpace:
             ],
             np.int64,
         )
-        self._outputs = np.zeros((len(algorithm.results), entries.ARRAY), np.int64)
+        self._outputs = np.zeros((len(algorithm.results), ARRAY), np.int64)
         self._arguments = (
-            program.lanes.address,
-            entries.GATHER.address,
-            entries.SCATTER.address,
+            program.entry_for(precision).address,
+            precision.gather.address,
+            precision.scatter.address,
             *entries.kernel_args_addresses(model, self._workspace),
-            LANES,
+            precision.lanes,
             offset(EMPTY),
             self._inputs,
             len(self._inputs),
             self._outputs,
             len(self._outputs),
             self._scratch,
+            precision.size,
         )
         self._past_caches = False
 
@@ -93,7 +102,7 @@ class BatchSpace:
         call_ints = self._call_ints
         _extension.set_arrays(self._inputs, inputs)
         total = _extension.set_arrays(self._outputs, outputs)
-        self._past_caches = total >= _MIN_UNCACHED_NUMBERS
+        self._past_caches = total * self._precision.size >= _MIN_UNCACHED_SIZE
         for option, shift, mask in self._options:
             call_ints[packing.OPTION + option] = selector >> shift & mask
         call_ints[packing.NCONSTRAINTS] = 0
@@ -103,8 +112,8 @@ class BatchSpace:
             if f.is_open and columns:
                 call_ints[packing.NCONSTRAINTS] = columns // entries.open_input_rows(f)
         for n, (f, rows, shape) in enumerate(zip(self._results, outputs, shapes)):
-            self._outputs[n, entries.TILES] = self._address_of_tiles(f, rows.shape[1])
-            self._outputs[n, entries.ORDER] = self._address_of_order(f, shape) if shape else 0
+            self._outputs[n, TILES] = self._address_of_tiles(f, rows.shape[1])
+            self._outputs[n, ORDER] = self._address_of_order(f, shape) if shape else 0
 
     def run(self, start: int, stop: int) -> int:
         """Run on a range of rows; return the status."""
@@ -116,6 +125,8 @@ class BatchSpace:
         results: Sequence[Field],
         make: Callable[..., Any] | None,
         constraints: int,
+        single: "SingleStates",
+        max_single_states: int,
     ) -> Any:
         """Return the extension's object for batches with small results.
 
@@ -137,18 +148,23 @@ class BatchSpace:
         outputs = []
         for f in results:
             shape = _row_shape(model, f, constraints)
-            length = _row_length(shape)
+            length = _row_length(shape, self._precision)
             axes = (*shape, *[1] * (_MAX_RESULT_AXES - len(shape)))
             tiles = self._address_of_tiles(f, length)
             own_tiles = self._address_of_tiles(f, math.prod(shape))
             order = self._address_of_order(f, shape) if f.transposed else 0
             row = algorithm.results.index(f)
-            outputs.append((row, tiles, own_tiles, order, length, f.transposed, len(shape), *axes))
+            start = 8 * _first_row(single.workspace, f)
+            memory = _extension.address(single.workspace.work) + start
+            places = (row, tiles, own_tiles, order, memory)
+            outputs.append((*places, length, f.transposed, len(shape), *axes))
         return _extension.PreparedBatch(
             model,
             (self, model._ints, model._floats),
             make,
-            np.array([(*addresses, 0, 0, False)], np.int64),
+            single.prepared,
+            max_single_states,
+            np.array([(*addresses, 0, 0, False)], np.int64),  # FIRST, LAST, IS_LARGE
             call_ints + 8 * packing.NCONSTRAINTS,
             constraints,
             np.array(inputs, np.int64),
@@ -172,7 +188,7 @@ class BatchSpace:
             for part in parts.values():
                 part[...] = 0.0
             outcome = self.run(first, last)
-            if outcome == entries.REJECTED:
+            if outcome == REJECTED:
                 return outcome
             status = status or outcome
             for field, part in parts.items():
@@ -204,33 +220,60 @@ class BatchSpace:
         ``shape`` is that of one state, before the transposition.
         """
         if (field, shape) not in self._orders:
-            rows = self._first_row(field) + np.arange(math.prod(shape)).reshape(shape)
+            rows = _first_row(self._workspace, field) + np.arange(math.prod(shape)).reshape(shape)
             order = np.ascontiguousarray(rows.swapaxes(-1, -2).ravel())
             self._orders[field, shape] = order, _extension.address(order)
         return self._orders[field, shape][1]
 
-    def _first_row(self, field: Field) -> int:
-        """Return the row of the workspace with the first number of a result."""
-        start = self._workspace.offset(field)
-        if field.shape[:1] != ("rows",):
-            return start
-        return start + math.prod(axis_lengths(self._workspace.model, field.shape[1:]))
-
     def _tile_offsets(self, field: Field, columns: int) -> NDArray[np.int64]:
-        """Return the offsets of the tiles of ``LANES`` numbers that make up the rows of a result.
+        """Return the offsets of the tiles that make up the rows of a result.
 
-        The last tile ends with its row. Tiles that are empty because of the tree refer to a block
-        of zeros, which stays in the caches.
+        A tile has as many columns as there are lanes; the last one ends with its row. Tiles that
+        are empty because of the tree refer to a block of zeros, which stays in the caches.
         """
-        first = np.minimum(np.arange(0, columns, LANES), max(columns - LANES, 0))
-        tiles = self._first_row(field) + first
+        lanes = self._precision.lanes
+        first = np.minimum(np.arange(0, columns, lanes), max(columns - lanes, 0))
+        tiles = _first_row(self._workspace, field) + first
         if field.sparse:
-            full = np.zeros(columns + LANES, bool)
+            full = np.zeros(columns + lanes, bool)
             tree = _nonzero_entries(self._workspace.model, field.shape)
             full[: tree.size] = tree.ravel()
-            empty = ~full[first[:, None] + np.arange(LANES)].any(axis=1)
+            empty = ~full[first[:, None] + np.arange(lanes)].any(axis=1)
             tiles[empty] = self._workspace.offset(EMPTY)
         return tiles
+
+
+class SingleStates(NamedTuple):
+    """The memory of an algorithm for batches that run on one state after the other."""
+
+    workspace: Workspace
+    prepared: Any  # the extension's object
+
+
+def max_single_states(workspace: Workspace, results: Sequence[Field]) -> int:
+    """Return the largest number of states that one state after the other is faster for.
+
+    It depends on the function and the model alone, so that results are reproducible: both ways
+    round differently. A tile of lanes takes less time than two states if it is in the first cache.
+    Otherwise, it takes as long as two, or three if it stores more results, which are then copied
+    for a single state, unless they are too many. Above the size of the caches, lanes are slower for
+    any number of states.
+    """
+    size = 8 * LANES * workspace.work.size
+    if size > _MAX_LANES_SIZE:
+        return sys.maxsize
+    if size <= _FIRST_CACHE_SIZE:
+        return 1
+    numbers = sum(math.prod(axis_lengths(workspace.model, f.shape)) for f in results)
+    return next(states for limit, states in _SINGLE_STATES if numbers <= limit)
+
+
+def _first_row(workspace: Workspace, field: Field) -> int:
+    """Return the row of a workspace with the first number of a result."""
+    start = workspace.offset(field)
+    if field.shape[:1] != ("rows",):
+        return start
+    return start + math.prod(axis_lengths(workspace.model, field.shape[1:]))
 
 
 def _nonzero_entries(model: Model, shape: tuple[Axis, ...]) -> NDArray[np.bool_]:
@@ -269,10 +312,10 @@ def _row_shape(model: Model, field: Field, constraints: int) -> tuple[int, ...]:
     return (shape[0] - 1, *shape[1:]) if field.shape[:1] == ("rows",) else shape
 
 
-def _row_length(shape: tuple[int, ...]) -> int:
+def _row_length(shape: tuple[int, ...], precision: Precision) -> int:
     """Return the length of a result's rows [numbers]: long ones consist of whole cache lines."""
-    count = math.prod(shape)
-    return -(-count // _CACHE_LINE) * _CACHE_LINE if count >= _CACHE_LINE * _CACHE_LINE else count
+    count, line = math.prod(shape), precision.cache_line
+    return -(-count // line) * line if count >= _LONG_ROW * line else count
 
 
 class Result(NamedTuple):
@@ -295,7 +338,8 @@ def new_result(data: Data, field: Field, size: int, constraints: int) -> Result:
     if field.summed:
         return Result(np.empty((size, 0)), np.zeros(axis_lengths(data.model, field.shape)))
     shape = _row_shape(data.model, field, constraints)
-    rows = data._buffer_pool.array((size, _row_length(shape)))
+    precision = data._precision
+    rows = data._buffer_pool.array((size, _row_length(shape, precision)), precision)
     results = rows[:, : math.prod(shape)].reshape(size, *shape)
     return Result(rows, results.swapaxes(-1, -2) if field.transposed else results)
 
@@ -307,6 +351,7 @@ def given_results(
     size: int,
     constraints: int,
     inputs: dict[str, Array | None],
+    dtype: np.dtype[Any],
 ) -> dict[Field, Result]:
     """Return the memory in an argument ``out`` by result; raise a ValueError if it cannot be used.
 
@@ -318,7 +363,7 @@ def given_results(
         if (name := field.name.lstrip("_")) in arrays:
             shape = _row_shape(model, field, constraints)
             returned = (*shape[:-2], shape[-1], shape[-2]) if field.transposed else shape
-            array = require_writable(f"out: {name}", arrays.pop(name), (size, *returned))
+            array = require_writable(f"out: {name}", arrays.pop(name), (size, *returned), dtype)
             rows = np.asarray(array).reshape(size, math.prod(shape))
             results[field] = Result(rows, array, shape if field.transposed else None)
     others = dict(inputs)
@@ -347,7 +392,8 @@ def run_in_threads(
     data: Data, size: int, threads: int, run: Callable[[int, int, int], Any]
 ) -> Sequence[Any]:
     """Call ``run(thread, start, stop)`` for each thread's part of a batch; return the results."""
-    step = -(-size // threads // LANES) * LANES or LANES
+    lanes = data._precision.lanes
+    step = -(-size // threads // lanes) * lanes or lanes
     starts = range(0, size, step)
 
     def part(start: int) -> Any:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -14,7 +15,6 @@ import numpy as np
 
 from ..kernel.fields import Field, public_view
 from ..kernel.joints import compute_sines
-from ..kernel.lanes import LANES
 from ..kernel.names import short_repr
 from ..kernel.packing import HAS_INPUT, NCONSTRAINTS, OPTION, STATUS, KernelArgs
 from ..kernel.types import Array
@@ -22,6 +22,7 @@ from ..machine_code import extension
 from ..machine_code.declare import JIT
 from ..model.model import Model
 from . import batch, entries, robot_library
+from .batch_rows import DOUBLE, REJECTED, SINGLE
 from .data import Data
 from .workspace import Workspace
 
@@ -56,6 +57,7 @@ class Caller:
         self._algorithm, self._make = algorithm, make or _one_or_all
         self._number = next(_numbers)
         self._is_made = make is not None
+        self._has_sums = any(f.summed for f in algorithm.results)
         self._results = algorithm.results if results is None else tuple(results)
         self._public_fields = [
             f for f in (*self._results, *(() if results else algorithm.also_writes)) if f.is_public
@@ -90,20 +92,30 @@ class Caller:
         if isinstance(threads, BatchOptions):
             threads, out = threads
         size, values, constraints = algorithm.validate_arguments(model, data, inputs)
-        if size is None:
-            if out is not None:
-                raise ValueError(
-                    "out: only for batches, since results of a single state are arrays of data; "
-                    "copy them"
-                )
+        if size is None and out is not None:
+            raise ValueError(
+                "out: only for batches, since results of a single state are arrays of data; "
+                "copy them"
+            )
+        if size is None and data._precision is DOUBLE:
             data._claim(threading.get_ident())
             return self._run_one(data, selector, values, constraints)
         if not isinstance(threads, (int, np.integer)) or threads < 1:
             raise ValueError(
                 f"threads: expected a whole number of at least 1, got {short_repr(threads)}"
             )
+        if data._precision is SINGLE:
+            return self._run_single_precision(
+                data, selector, values, constraints, size, int(threads), out
+            )
+        given = self._given_results(data, out, size, values, constraints)
+        if size <= (limit := self._max_single_states(data)):
+            data._claim(threading.get_ident())
+            arrays = self._run_single_states(data, selector, values, constraints, size, given)
+            if size and threads == 1 and limit < sys.maxsize:
+                self._prepare_batch(data, constraints)
+            return self._make([arrays[f] for f in self._results])
         run = self._run_batch if JIT else self._run_each
-        given = self._given_results(model, out, size, values, constraints)
         arrays = data._run_busy(
             lambda: run(data, selector, values, constraints, size, int(threads), given)
         )
@@ -132,7 +144,7 @@ class Caller:
         """Run the machine code, which the next call finds; return the status."""
         algorithm = self._algorithm
         status = ready.prepared.run(data, data.model, selector, tuple(values))
-        if status == entries.REJECTED:  # something has changed since they were checked
+        if status == REJECTED:  # something has changed since they were checked
             algorithm.require_valid(data.model, values)
             raise RuntimeError(
                 f"{algorithm.name}: data was released during the call; release it afterwards"
@@ -163,6 +175,7 @@ class Caller:
         """Allocate the memory for the calls for one state."""
         if len(data._state_calls) >= MAX_PREPARED_CALLS:  # one for each choice of results
             data._state_calls.clear()
+            data._max_single_states.clear()
             data._prepared.clear()
             data._prepared_batches.clear()
         program = self._algorithm.program(data.model)
@@ -263,15 +276,63 @@ class Caller:
 
     # --- a batch
 
+    def _run_single_precision(
+        self,
+        data: Data,
+        selector: int,
+        values: Sequence[Any],
+        constraints: int,
+        size: int | None,
+        threads: int,
+        out: Any,
+    ) -> Any:
+        """Run on validated arrays of float32; results of a single state are new arrays, too."""
+        nstates = 1 if size is None else size
+        if size is None:
+            values = [None if value is None else value[None] for value in values]
+        given = self._given_results(data, out, nstates, values, constraints)
+        in_double = self._algorithm.needs_double or not JIT
+        run = self._run_in_double if in_double else self._run_batch
+        arrays = data._run_busy(
+            lambda: run(data, selector, values, constraints, nstates, threads, given)
+        )
+        if size is None:
+            arrays = {f: array if f.summed else array[0] for f, array in arrays.items()}
+            arrays = {f: x.item() if f.shape == () else x for f, x in arrays.items()}
+        return self._make([arrays[f] for f in self._results])
+
+    def _run_in_double(
+        self,
+        data: Data,
+        selector: int,
+        values: Sequence[Any],
+        constraints: int,
+        size: int,
+        threads: int,
+        given: dict[Field, batch.Result],
+    ) -> dict[Field, Array]:
+        """Run on arrays of float32 in float64; return arrays of float32 by field."""
+        run = self._run_batch if JIT else self._run_each
+        values = [None if value is None else value.astype(np.float64) for value in values]
+        computed = run(data._double_data(), selector, values, constraints, size, threads, {})
+        arrays = {}
+        for f, array in computed.items():
+            target = given[f].array if f in given else np.empty(array.shape, data._precision.dtype)
+            target[...] = array
+            arrays[f] = target
+        return arrays
+
     def _given_results(
-        self, model: Model, out: Any, size: int, values: Sequence[Any], constraints: int
+        self, data: Data, out: Any, size: int, values: Sequence[Any], constraints: int
     ) -> dict[Field, batch.Result]:
         """Return the arrays of the caller for results; ValueError if they cannot be used."""
         if out is None:
             return {}
         names = (f.name.lstrip("_") for f in self._algorithm.inputs)
         inputs = dict(zip(names, values))
-        return batch.given_results(model, self._results, out, size, constraints, inputs)
+        return batch.given_results(
+            data.model, self._results, out, size, constraints, inputs, data._precision.dtype
+        )
 
     def _prepare_batch(self, data: Data, constraints: int) -> None:
         """Let the extension run the next batches with small results.
@@ -282,15 +343,84 @@ class Caller:
         previous_call = prepared[self._number] if self._number < len(prepared) else None
         if previous_call is not None and previous_call.constraints == constraints:
             return
-        has_sums = any(f.summed for f in self._algorithm.results)
-        if has_sums or len(set(self._results)) < len(self._results):
+        if self._has_sums or len(set(self._results)) < len(self._results):
             return
         if sum(call is not None for call in prepared) >= MAX_PREPARED_CALLS:
             prepared.clear()
+            data._max_single_states.clear()
         prepared += [None] * (self._number + 1 - len(prepared))
         make = self._make if self._is_made else None
-        space = data._batch_spaces[self._algorithm][0]
-        prepared[self._number] = space.prepare(self._algorithm, self._results, make, constraints)
+        algorithm = self._algorithm
+        spaces = data._batch_spaces.setdefault(algorithm, [])
+        if not spaces:
+            self._load_lanes(data)
+            spaces.append(batch.BatchSpace(data.model, algorithm, DOUBLE))
+        single, limit = self._single_states(data), self._max_single_states(data)
+        prepared[self._number] = spaces[0].prepare(
+            algorithm, self._results, make, constraints, single, limit
+        )
+
+    def _single_states(self, data: Data) -> batch.SingleStates:
+        """Return the memory for batches that run on one state after the other."""
+        algorithm, model = self._algorithm, data.model
+        if algorithm not in data._single_states:
+            program = algorithm.program(model)
+            code = robot_library.find_code(algorithm, model)
+            if not code:
+                program.one.load(algorithm.announce)
+                code = program.one.address
+            workspace = Workspace(model, program.fields)
+            prepared = entries.prepare_call(algorithm, data, workspace, code, None, None)
+            data._single_states[algorithm] = batch.SingleStates(workspace, prepared)
+        return data._single_states[algorithm]
+
+    def _max_single_states(self, data: Data) -> int:
+        """Return the largest number of states of a batch that run one after the other."""
+        if self._has_sums or not JIT:
+            return -1
+        if self not in data._max_single_states:
+            workspace = self._single_states(data).workspace
+            limit = batch.max_single_states(workspace, self._results)
+            data._max_single_states[self] = limit
+        return data._max_single_states[self]
+
+    def _run_single_states(
+        self,
+        data: Data,
+        selector: int,
+        values: Sequence[Any],
+        constraints: int,
+        size: int,
+        given: dict[Field, batch.Result],
+    ) -> dict[Field, Array]:
+        """Run on one state after the other, as the extension does for few states."""
+        algorithm, model, single = self._algorithm, data.model, self._single_states(data)
+        arrays = {
+            f: (given.get(f) or batch.new_result(data, f, size, constraints)).array
+            for f in self._results
+        }
+        is_singular = False
+        for n in range(size):
+            state = tuple(None if x is None else x[n] for x in values)
+            status = single.prepared.run(data, model, selector, state)
+            if status == REJECTED:
+                algorithm.require_valid(model, values)  # raises
+                raise RuntimeError(
+                    f"{algorithm.name}: data was released during the call; release it afterwards"
+                )
+            is_singular |= status != 0
+            for f, array in arrays.items():
+                array[n] = public_view(model, f, single.workspace[f], constraints)
+        if is_singular:
+            algorithm.raise_if_singular(model, values)
+        return arrays
+
+    def _load_lanes(self, data: Data) -> None:
+        """Load the machine code of batches."""
+        algorithm, precision = self._algorithm, data._precision
+        algorithm.program(data.model).entry_for(precision).load(algorithm.announce)
+        precision.gather.load()
+        precision.scatter.load()
 
     def _run_batch(
         self,
@@ -304,10 +434,8 @@ class Caller:
     ) -> dict[Field, Array]:
         """Run on validated arrays with leading axes; return arrays by field, new unless given."""
         algorithm, model = self._algorithm, data.model
-        program = algorithm.program(model)
-        program.lanes.load(algorithm.announce)
-        entries.GATHER.load()
-        entries.SCATTER.load()
+        precision = data._precision
+        self._load_lanes(data)
         results = {
             f: given.get(f) or batch.new_result(data, f, size, constraints) for f in self._results
         }
@@ -318,8 +446,8 @@ class Caller:
         inputs = tuple(batch.as_rows(value) for value in values)
         sums = [f for f in arrays if f.summed]
         spaces = data._batch_spaces.setdefault(algorithm, [])
-        while len(spaces) < threads and len(spaces) * LANES < size:
-            spaces.append(batch.BatchSpace(model, algorithm))
+        while len(spaces) < threads and len(spaces) * precision.lanes < size:
+            spaces.append(batch.BatchSpace(model, algorithm, precision))
 
         def run(thread: int, start: int, stop: int) -> Any:
             space = spaces[thread]
@@ -332,9 +460,11 @@ class Caller:
             data._batch_spaces.pop(algorithm, None)
             data._prepared_batches.clear()
             raise
-        if entries.REJECTED in states:
+        if REJECTED in states:
             algorithm.require_valid(model, values)  # raises
             raise AssertionError(f"{algorithm.name}: compiled code rejected valid numbers")
+        if any(states) and precision is SINGLE:
+            return self._run_in_double(data, selector, values, constraints, size, threads, given)
         if any(states):
             algorithm.raise_if_singular(model, values)
         for f in sums:

@@ -4,11 +4,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import DTypeLike
 
 from ..kernel.fields import FIELDS, Field, public_view
 from ..kernel.names import join_names, short_repr
@@ -16,6 +20,7 @@ from ..kernel.types import Array
 from ..machine_code.declare import JIT
 from ..machine_code.extension import native
 from ..model.model import Model
+from .batch_rows import DOUBLE, SINGLE, Precision
 from .worker_threads import WorkerThreads
 from .workspace import BufferPool, new_field
 
@@ -84,11 +89,17 @@ class Data(_Base):
     ----------
     model : Model
         The model that the results belong to.
+    dtype : np.float64 or np.float32
+        Type of inputs and results. With float32, calls return new arrays also for a single state,
+        and this object keeps none. Batches compute twice as many states at once. Functions that
+        need double precision use it: see docs/engine.md.
 
     Raises
     ------
     TypeError
-        It is not a Model.
+        ``model`` is not a Model.
+    ValueError
+        Another ``dtype``.
 
     Examples
     --------
@@ -103,8 +114,12 @@ class Data(_Base):
     _arrays: dict[Field, Array]  # public fields
     _state_calls: dict[Any, Any]  # caller -> memory of its calls for one state
     _batch_spaces: dict[Any, list]  # algorithm -> memory of each thread
+    _single_states: dict[Any, Any]  # algorithm -> memory for batches of few states
+    _max_single_states: dict[Any, int]  # caller -> the largest number of these
     _packed_constraints: dict[tuple, Any]  # arguments -> integers of contacts or constraints
     _last_packed: tuple[tuple, Any]  # contacts and settings, compared without hashing; result
+    _precision: Precision  # of inputs and results
+    _in_double: Data | None  # for functions that need double precision
     _busy_thread: int  # the one that computes, or last computed, a batch
     _threads: WorkerThreads
     _buffer_pool: BufferPool
@@ -133,7 +148,7 @@ class Data(_Base):
                 raise AttributeError(f"data.{name} cannot be deleted, as algorithms write into it")
             object.__delattr__(self, name)
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, dtype: DTypeLike = np.float64) -> None:
         if not isinstance(model, Model):
             raise TypeError(
                 f"model: expected a dyn_ros.Model, got {type(model).__name__}: "
@@ -144,11 +159,15 @@ class Data(_Base):
         super().__init__()
         _declare_attributes()
         self.__dict__.update(
+            _precision=_find_precision(dtype),
+            _in_double=None,
             model=model,
             _constants=model._floats,
             _arrays={},
             _state_calls={},
             _batch_spaces={},
+            _single_states={},
+            _max_single_states={},
             _packed_constraints={},
             _last_packed=((), None),
             _busy_thread=0,
@@ -170,6 +189,13 @@ class Data(_Base):
         view = public_view(self.model, field, self._arrays[field], constraints)
         self.__dict__[field.name] = view
         return view
+
+    def _double_data(self) -> Data:
+        """Return the Data for what needs double precision."""
+        data = self._in_double
+        if data is None:
+            data = self.__dict__["_in_double"] = Data(self.model)
+        return data
 
     # --- one thread at a time
 
@@ -232,11 +258,12 @@ class Data(_Base):
     # --- copies
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self.model, self._arrays_by_name())
+        return _restored, (self.model, self._arrays_by_name(), self._precision.dtype.name)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Data:
         """Copy the results. The copy shares the model, unless the model has been copied as well."""
-        return _restored(memo.setdefault(id(self.model), self.model), self._arrays_by_name())
+        model = memo.setdefault(id(self.model), self.model)
+        return _restored(model, self._arrays_by_name(), self._precision.dtype.name)
 
     def _arrays_by_name(self) -> dict[str, tuple[Array, tuple[int, ...]]]:
         return {
@@ -245,13 +272,26 @@ class Data(_Base):
         }
 
     def __repr__(self) -> str:
+        if self._precision is SINGLE:
+            return f"Data({self.model!r}, dtype=float32)"
         names = (field.name for field in self._arrays)
         return f"Data({self.model!r}; computed: {join_names(names, most=5)})"
 
 
-def _restored(model: Model, arrays: dict[str, tuple[Array, tuple[int, ...]]]) -> Data:
+def _find_precision(dtype: DTypeLike) -> Precision:
+    """Return the precision of a type; raise a ValueError if it is not one of two."""
+    with contextlib.suppress(TypeError):
+        for precision in (DOUBLE, SINGLE):
+            if np.dtype(dtype) == precision.dtype:
+                return precision
+    raise ValueError(f"dtype: expected np.float64 or np.float32, got {short_repr(dtype)}")
+
+
+def _restored(
+    model: Model, arrays: dict[str, tuple[Array, tuple[int, ...]]], dtype: str = "float64"
+) -> Data:
     """Return a new Data with copies of the arrays, whose public views have the given shapes."""
-    data = Data(model)
+    data = Data(model, dtype)
     for name, (array, shape) in arrays.items():
         field = next((field for field in FIELDS if field.name == name), None)
         if field is not None:  # otherwise a pickle of another version

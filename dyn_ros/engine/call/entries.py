@@ -18,35 +18,16 @@ from ..kernel import packing
 from ..kernel.fields import MAX_CONSTRAINTS, Field, Option, axis_lengths
 from ..kernel.joints import compute_sines
 from ..kernel.lanes import (
-    LANES,
-    all_above,
-    clear_tile_past_caches,
     floats_at,
-    gather_tile,
     integers_at,
     lanes_at,
     load,
-    load_lane,
-    load_simd,
-    scatter_tile,
-    scatter_tile_past_caches,
     store,
-    store_simd,
 )
-from ..kernel.lie import UNIT_TOLERANCE
 from ..machine_code import extension
-from ..machine_code.compiler import Entry
-from ..machine_code.declare import kernel
 from ..model.model import Model
 from .workspace import Workspace
 
-REJECTED = -1
-MAX_SINGLE_NUMBERS = 2  # states; copying more of them number by number takes longer than a tile
-NUMBER = 8  # bytes
-ROW = NUMBER * LANES  # bytes of one number of each state
-TILE = ROW * LANES  # bytes
-SCRATCH_NUMBERS = 2 * LANES * LANES
-"""Memory that entries for the rows of a batch need, aligned to rows [numbers]."""
 ALWAYS = (compute_sines,)
 """Kernels that every call for one state runs in addition to the kernel of the algorithm."""
 
@@ -72,8 +53,10 @@ def make_state_entry(run: Callable[[Any], object]) -> Callable:
     return call
 
 
-def make_lanes_entry(run: Callable[[Any], object]) -> Callable:
-    """Return the entry for ``LANES`` states; its caller clears the status."""
+def make_lanes_entry(
+    run: Callable[[Any], object], lanes_at: Callable[[int], Any] = lanes_at
+) -> Callable:
+    """Return the entry for the states of lanes; its caller clears the status."""
 
     def call(ints: int, call_ints: int, floats: int, work: int) -> int:
         r = packing.KernelArgs(
@@ -83,198 +66,6 @@ def make_lanes_entry(run: Callable[[Any], object]) -> Callable:
         return load(r.call_ints, packing.STATUS)
 
     return call
-
-
-# --- the rows of a batch
-
-
-@kernel
-def _are_finite(lanes, start, count):
-    """Return True if the numbers in some rows of lanes are finite."""
-    for k in range(start, start + count):
-        x = load(lanes, k)
-        if not (all_above(math.inf, x) and all_above(x, -math.inf)):
-            return False
-    return True
-
-
-@kernel
-def _are_unit(lanes, start, count, offsets):
-    """Return True if the quaternions at some offsets are unit, in every lane."""
-    for n in range(count):
-        k = start + load(offsets, n)
-        x, y, z, w = (
-            load(lanes, k),
-            load(lanes, k + 1),
-            load(lanes, k + 2),
-            load(lanes, k + 3),
-        )
-        e = x * x + y * y + z * z + w * w - 1.0
-        if not all_above(UNIT_TOLERANCE * UNIT_TOLERANCE, e * e):
-            return False
-    return True
-
-
-@kernel
-def _copy_row(target, source):
-    """Copy ``LANES`` numbers from one address to another."""
-    store(lanes_at(target), 0, load(lanes_at(source), 0))
-
-
-@kernel
-def _copy_few(target, source, count):
-    """Copy less than ``LANES`` numbers from one address to another."""
-    store_simd(floats_at(target), 0, count, load_simd(floats_at(source), 0, count))
-
-
-@kernel
-def _gather_rows(lanes, start, rows, columns, first, count, scratch):
-    """Load rows into the lanes, repeating the last one if necessary.
-
-    ``rows`` is an address, and ``scratch`` that of memory for two tiles: rows that are no whole
-    tile are copied to the first one, and transposed to the second one if they are short.
-    """
-    row, i = NUMBER * columns, first * columns
-    source, tile = rows + NUMBER * i, floats_at(scratch)
-    if columns < LANES:
-        short = lanes_at(scratch + TILE)
-        for lane in range(LANES):
-            _copy_few(scratch + ROW * lane, source + row * min(lane, count - 1), columns)
-        gather_tile(tile, 0, LANES, short, 0)
-        for k in range(columns):
-            store(lanes, start + k, load(short, k))
-        return
-    last = columns - LANES
-    for n in range((columns + LANES - 1) // LANES):
-        k = min(LANES * n, last)
-        if count == LANES:
-            gather_tile(floats_at(rows), i + k, columns, lanes, start + k)
-        else:
-            for lane in range(LANES):
-                _copy_row(scratch + ROW * lane, source + row * min(lane, count - 1) + NUMBER * k)
-            gather_tile(tile, 0, LANES, lanes, start + k)
-
-
-@kernel
-def _scatter_rows(lanes, tiles, rows, columns, first, count, past_caches, empty, scratch):
-    """Store the lanes in rows, including padding.
-
-    Tiles of ``LANES`` columns begin at the rows of the workspace in ``tiles``; the one at ``empty``
-    is zero. ``rows`` is an address, and ``scratch`` that of memory for a tile of rows that are not
-    a whole one.
-    """
-    row, i, last = NUMBER * columns, first * columns, max(columns - LANES, 0)
-    target, tile, floats = rows + NUMBER * i, floats_at(scratch), floats_at(rows)
-    ntiles = (columns + LANES - 1) // LANES
-    if columns < LANES:
-        if columns == 0:
-            return
-        scatter_tile(lanes, load(tiles, 0), tile, 0, LANES)
-        for lane in range(count):
-            _copy_few(target + row * lane, scratch + ROW * lane, columns)
-    elif count <= MAX_SINGLE_NUMBERS:
-        for n in range(ntiles):
-            k, start = load(tiles, n), i + min(LANES * n, last)
-            for lane in range(count):
-                for column in range(LANES):
-                    x = load_lane(lanes, k + column, lane)
-                    store(floats, start + lane * columns + column, x)
-    elif count < LANES:
-        for n in range(ntiles):
-            start = NUMBER * min(LANES * n, last)
-            scatter_tile(lanes, load(tiles, n), tile, 0, LANES)
-            for lane in range(count):
-                _copy_row(target + row * lane + start, scratch + ROW * lane)
-    elif past_caches != 0:
-        for n in range(ntiles):
-            k = load(tiles, n)
-            if k == empty:
-                clear_tile_past_caches(floats, i + LANES * n, columns)
-            else:
-                scatter_tile_past_caches(lanes, k, floats, i + LANES * n, columns)
-    else:
-        for n in range(ntiles):
-            start = min(LANES * n, last)
-            scatter_tile(lanes, load(tiles, n), floats, i + start, columns)
-
-
-@kernel
-def _scatter_reordered(lanes, order, rows, columns, first, count, scratch):
-    """Store the rows of the workspace in ``order``, one for each column, in rows.
-
-    ``rows`` is an address, and ``scratch`` that of memory for two tiles.
-    """
-    row, last, width = NUMBER * columns, max(columns - LANES, 0), min(columns, LANES)
-    target, tile, selected = rows + row * first, floats_at(scratch), lanes_at(scratch + TILE)
-    for n in range((columns + LANES - 1) // LANES):
-        start = min(LANES * n, last)
-        for k in range(width):
-            store(selected, k, load(lanes, load(order, start + k)))
-        scatter_tile(selected, 0, tile, 0, LANES)
-        for lane in range(count):
-            to, source = target + row * lane + NUMBER * start, scratch + ROW * lane
-            if width < LANES:
-                _copy_few(to, source, width)
-            else:
-                _copy_row(to, source)
-
-
-# What describes each array of a batch, in batches.c too: its address, its columns, and the place of
-# an input in the workspace, with its quaternions, or the address of a result's tiles, or of the
-# order of its columns.
-ADDRESS, COLUMNS, START, QUATERNIONS, NQUATERNIONS, ARRAY = range(6)
-TILES, PAST_CACHES, ORDER = START, QUATERNIONS, NQUATERNIONS
-
-
-def gather_states(
-    first: int, count: int, work: int, arrays: int, narrays: int, scratch: int
-) -> int:
-    """Load the inputs of some states into the lanes, and check them."""
-    lanes, descriptors = lanes_at(work), integers_at(arrays)
-    for n in range(0, ARRAY * narrays, ARRAY):
-        columns, start = load(descriptors, n + COLUMNS), load(descriptors, n + START)
-        rows = load(descriptors, n + ADDRESS)
-        _gather_rows(lanes, start, rows, columns, first, count, scratch)
-        if not (
-            _are_finite(lanes, start, columns)
-            and _are_unit(
-                lanes,
-                start,
-                load(descriptors, n + NQUATERNIONS),
-                integers_at(load(descriptors, n + QUATERNIONS)),
-            )
-        ):
-            return REJECTED
-    return 0
-
-
-def scatter_states(
-    first: int, count: int, work: int, arrays: int, narrays: int, scratch: int, empty: int
-) -> int:
-    """Store the results of some states."""
-    lanes, descriptors = lanes_at(work), integers_at(arrays)
-    for n in range(0, ARRAY * narrays, ARRAY):
-        rows, columns = load(descriptors, n + ADDRESS), load(descriptors, n + COLUMNS)
-        order = load(descriptors, n + ORDER)
-        if order != 0:
-            _scatter_reordered(lanes, integers_at(order), rows, columns, first, count, scratch)
-        else:
-            _scatter_rows(
-                lanes,
-                integers_at(load(descriptors, n + TILES)),
-                rows,
-                columns,
-                first,
-                count,
-                load(descriptors, n + PAST_CACHES),
-                empty,
-                scratch,
-            )
-    return 0
-
-
-GATHER = Entry("call-gather", gather_states, "qqqqqq")
-SCATTER = Entry("call-scatter", scatter_states, "qqqqqqq")
 
 
 # --- how the extension finds what it reads

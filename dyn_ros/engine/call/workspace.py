@@ -4,21 +4,23 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..kernel import packing
 from ..kernel.fields import Field, axis_lengths, initialize
-from ..kernel.lanes import LANES, SIMD_WIDTH
+from ..kernel.lanes import SIMD_WIDTH
 from ..kernel.types import Array
 from ..model.model import Model
+from .batch_rows import DOUBLE, Precision
 
 _ALIGNMENT = 64  # bytes: one row of lanes
 MIN_POOLED_SIZE = 1 << 17  # bytes; NumPy allocates smaller results, or small_batch.c
 MAX_FREE_SIZE = 1 << 30  # bytes in free buffers
 MAX_FREE_BUFFERS = 32  # enough for a few calls
-_PADDING = SIMD_WIDTH  # numbers; kernels may read past the last row
+_PADDING = 2 * SIMD_WIDTH  # numbers; kernels and tiles of results may read past the last row
 
 
 def allocate_aligned(new: Callable[[int], Array], count: int) -> Array:
@@ -39,10 +41,10 @@ def new_field(model: Model, field: Field) -> Array:
 
 
 class Workspace:
-    """Memory for the fields of one algorithm, of one state or of ``LANES`` states at once.
+    """Memory for the fields of one algorithm, of one state or of several in lanes.
 
     ``fields`` are all that the kernel refers to. ``public_arrays`` belong to ``Data``; all other
-    fields are scratch of this algorithm: ``work``, (n,) or (n, LANES). See packing.py for
+    fields are scratch of this algorithm: ``work``, (n,) or (n, lanes). See packing.py for
     ``call_ints``.
     """
 
@@ -52,6 +54,7 @@ class Workspace:
         fields: Iterable[Field],
         lanes: bool = False,
         public_arrays: Mapping[Field, Array] | None = None,
+        precision: Precision = DOUBLE,
     ) -> None:
         self.model = model
         self._public_arrays = dict(public_arrays or {})  # keeps their memory
@@ -63,9 +66,10 @@ class Workspace:
             if field not in self._public_arrays:
                 self._private.append((field, end, shape))
                 count = math.prod(shape)
-                end += -(-count // LANES) if lanes and field.summed else count
-        rows = (end + _PADDING, LANES) if lanes else (end + _PADDING,)
-        self.work = allocate_aligned(np.zeros, math.prod(rows)).reshape(rows)
+                end += -(-count // precision.lanes) if lanes and field.summed else count
+        rows = (end + _PADDING, precision.lanes) if lanes else (end + _PADDING,)
+        memory = allocate_aligned(np.zeros, precision.size * math.prod(rows) // 8)
+        self.work = memory.view(precision.dtype).reshape(rows)
         for field, start, shape in self._private:
             self.call_ints[packing.OFFSET + field] = start
             if not field.zeros:
@@ -99,11 +103,13 @@ class Workspace:
 class _Loan:
     """A buffer used by an array, returned to the pool when the last view is deleted."""
 
-    def __init__(self, buffer: Array, shape: tuple[int, ...], free: dict[int, Array]) -> None:
+    def __init__(
+        self, buffer: Array, shape: tuple[int, ...], free: dict[int, Array], dtype: np.dtype[Any]
+    ) -> None:
         self._buffer, self._free = buffer, free
         self.__array_interface__ = {
             "shape": shape,
-            "typestr": "<f8",
+            "typestr": dtype.str,
             "version": 3,
             "data": (buffer.ctypes.data, False),
         }
@@ -128,15 +134,15 @@ class BufferPool:
     def __init__(self) -> None:
         self._free: dict[int, Array] = {}  # buffers by identity, in order of return
 
-    def array(self, shape: tuple[int, ...]) -> Array:
-        """Return an uninitialized float64 array; large ones are aligned."""
-        count = math.prod(shape)
+    def array(self, shape: tuple[int, ...], precision: Precision = DOUBLE) -> Array:
+        """Return an uninitialized array; large ones are aligned."""
+        count = -(-precision.size * math.prod(shape) // 8)
         if 8 * count < MIN_POOLED_SIZE:
-            return np.empty(shape)
+            return np.empty(shape, precision.dtype)
         buffer = self._taken(count)
         if buffer is None:
             buffer = allocate_aligned(np.empty, count)
-        return np.asarray(_Loan(buffer, shape, self._free))
+        return np.asarray(_Loan(buffer, shape, self._free, precision.dtype))
 
     def _taken(self, count: int) -> Array | None:
         """Take a free buffer of that many numbers, or return None."""

@@ -239,7 +239,7 @@ JOINT_F = field(
     "Force and moment that each joint transmits to its body, "
     "expressed in the joint frame, at its origin [N, N m].",
 )
-EMPTY = field("_empty", (SIMD_WIDTH,), zeros=True)  # source of the empty tiles of a batch
+EMPTY = field("_empty", (2 * SIMD_WIDTH,), zeros=True)  # source of the empty tiles of a batch
 
 FRAME = declare_option("frame")  # an index into model.frame_names
 REFERENCE_FRAME = declare_option("reference_frame", bits=2)

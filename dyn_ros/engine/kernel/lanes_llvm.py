@@ -58,7 +58,6 @@ class VectorType(types.Type):
 lanes = VectorType(LANES)  # a number of as many states
 lanes32 = VectorType(la.LANES32, bits=32)
 _simd = VectorType(SIMD_WIDTH)  # adjacent numbers of one state
-_SIMD = _simd.vector
 
 
 @register_model(VectorType)
@@ -171,7 +170,7 @@ def _convert(context: Any, builder: Any, value: Any, ty: Any, number: Any) -> An
         return value
     if _vector(number):
         return _joined(builder, _parts(context, builder, value, ty, number), number)
-    return context.cast(builder, value, ty, types.float64)
+    return context.cast(builder, value, ty, number if number == types.float32 else types.float64)
 
 
 def _binary(op: Any, combine: Any) -> Any:
@@ -251,7 +250,8 @@ for _order, _dual_numbers_at in enumerate(la.DUAL_NUMBERS_AT, start=1):
 
 def _in_lane(builder: Any, number: Any, pointer: Any, i: Any, lane: Any) -> Any:
     """Return a pointer to the number of one state in number i of a workspace of lanes."""
-    first = builder.bitcast(builder.gep(pointer, [i]), number.element.as_pointer())
+    element = number.element if _vector(number) else _DOUBLE
+    first = builder.bitcast(builder.gep(pointer, [i]), element.as_pointer())
     return builder.gep(first, [lane])
 
 
@@ -259,7 +259,7 @@ def _in_lane(builder: Any, number: Any, pointer: Any, i: Any, lane: Any) -> Any:
 def _(typing: Any, a: Any, i: Any, lane: Any) -> Any:
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         value = builder.load(_in_lane(builder, a.dtype, *args))
-        return builder.fpext(value, _DOUBLE) if a.dtype.bits == 32 else value
+        return value if value.type == _DOUBLE else builder.fpext(value, _DOUBLE)
 
     return types.float64(a, types.intp, types.intp), codegen
 
@@ -267,8 +267,10 @@ def _(typing: Any, a: Any, i: Any, lane: Any) -> Any:
 @intrinsic(la.store_lane)
 def _(typing: Any, a: Any, i: Any, lane: Any, x: Any) -> Any:
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        value = builder.fptrunc(args[3], a.dtype.element) if a.dtype.bits == 32 else args[3]
-        builder.store(value, _in_lane(builder, a.dtype, *args[:3]))
+        pointer = _in_lane(builder, a.dtype, *args[:3])
+        element = pointer.type.pointee
+        value = args[3] if element == _DOUBLE else builder.fptrunc(args[3], element)
+        builder.store(value, pointer)
         return context.get_dummy_value()
 
     return types.none(a, types.intp, types.intp, types.float64), codegen
@@ -309,7 +311,8 @@ def _store(typing: Any, a: Any, i: Any, x: Any) -> Any:
         builder.store(value, builder.gep(args[0], [args[1]]), align=_alignment(number))
         return context.get_dummy_value()
 
-    return types.none(a, types.intp, x if _vector(number) else number), codegen
+    is_converted = _vector(number) or number == types.float32
+    return types.none(a, types.intp, x if is_converted else number), codegen
 
 
 def _call_intrinsic(builder: Any, name: str, *args: Any) -> Any:
@@ -379,58 +382,53 @@ def _selected(builder: Any, is_first: Any, x: list[Any], y: list[Any]) -> list[A
     ]
 
 
-def _first(builder: Any, count: int) -> Any:
-    """Return the mask of the first ``count`` of ``SIMD_WIDTH`` numbers."""
-    numbers = ir.Constant(ir.VectorType(ir.IntType(64), SIMD_WIDTH), list(range(SIMD_WIDTH)))
-    return builder.icmp_signed("<", numbers, _splat(builder, count, SIMD_WIDTH))
+def _first(builder: Any, count: int, width: int) -> Any:
+    """Return the mask of the first ``count`` of ``width`` numbers."""
+    numbers = ir.Constant(ir.VectorType(ir.IntType(64), width), list(range(width)))
+    return builder.icmp_signed("<", numbers, _splat(builder, count, width))
 
 
-def _masked(builder: Any, name: str, result: Any, args: Any) -> Any:
-    """Call an intrinsic that reads or writes some of ``SIMD_WIDTH`` adjacent numbers."""
+def _masked(builder: Any, name: str, number: Any, result: Any, args: Any) -> Any:
+    """Call an intrinsic that reads or writes some adjacent numbers of a SIMD vector."""
     function = cgutils.get_or_insert_function(
         builder.module,
         ir.FunctionType(result, [arg.type for arg in args]),
-        f"llvm.masked.{name}.v{SIMD_WIDTH}f64.p0",
+        f"llvm.masked.{name}.v{number.count}f{number.bits}.p0",
     )
     return builder.call(function, args)
 
 
-_ALIGN_8 = ir.Constant(ir.IntType(32), 8)
+def _simd_of(a: Any) -> Any:
+    """Return the type of a SIMD vector of an array of floats."""
+    return lanes32 if a.dtype == types.float32 else _simd
 
 
 @numba_intrinsic
 def _load_simd(typing: Any, a: Any, i: Any, count: Any) -> Any:
     """Load a SIMD vector from number i on; after ``count`` numbers, it is zero."""
+    number = _simd_of(a)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        pointer = builder.bitcast(builder.gep(args[0], [args[1]]), _SIMD.as_pointer())
-        return _masked(
-            builder,
-            "load",
-            _SIMD,
-            [pointer, _ALIGN_8, _first(builder, args[2]), ir.Constant(_SIMD, [0.0] * SIMD_WIDTH)],
-        )
+        pointer = builder.bitcast(builder.gep(args[0], [args[1]]), number.vector.as_pointer())
+        mask = _first(builder, args[2], number.count)
+        zeros = ir.Constant(number.vector, [0.0] * number.count)
+        alignment = ir.Constant(ir.IntType(32), number.bits // 8)
+        return _masked(builder, "load", number, number.vector, [pointer, alignment, mask, zeros])
 
-    return _simd(a, types.intp, types.intp), codegen
+    return number(a, types.intp, types.intp), codegen
 
 
 @numba_intrinsic
 def _store_simd(typing: Any, a: Any, i: Any, count: Any, x: Any) -> Any:
     """Store the first ``count`` numbers of a SIMD vector from number i on."""
+    number = _simd_of(a)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        pointer = builder.bitcast(builder.gep(args[0], [args[1]]), _SIMD.as_pointer())
-        _masked(
-            builder,
-            "store",
-            ir.VoidType(),
-            [
-                _convert(context, builder, args[3], sig.args[3], _simd),
-                pointer,
-                _ALIGN_8,
-                _first(builder, args[2]),
-            ],
-        )
+        pointer = builder.bitcast(builder.gep(args[0], [args[1]]), number.vector.as_pointer())
+        value = _convert(context, builder, args[3], sig.args[3], number)
+        mask = _first(builder, args[2], number.count)
+        alignment = ir.Constant(ir.IntType(32), number.bits // 8)
+        _masked(builder, "store", number, ir.VoidType(), [value, pointer, alignment, mask])
         return context.get_dummy_value()
 
     return types.none(a, types.intp, types.intp, x), codegen
@@ -454,6 +452,11 @@ def _transposed(builder: Any, block: Any) -> Any:
                     )
         distance *= 2
     return block
+
+
+def _tile_type(number: Any) -> Any:
+    """Return the type of the vectors of a tile, for the type of the numbers of an array."""
+    return _vector(number) or (lanes32 if number == types.float32 else lanes)
 
 
 def _lane_pointers(
@@ -489,7 +492,7 @@ def _move(builder: Any, sources: Any, targets: Any, past_caches: Any = False) ->
 @intrinsic(la.gather_tile)
 def _(typing: Any, floats: Any, i: Any, stride: Any, work: Any, k: Any) -> Any:
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        number = work.dtype
+        number = _tile_type(work.dtype)
         _move(
             builder,
             _lane_pointers(context, builder, number, *args[:3]),
@@ -506,7 +509,7 @@ def _scatter_tile(function: Any, past_caches: Any) -> Any:
     @intrinsic(function)
     def _(typing: Any, work: Any, k: Any, floats: Any, i: Any, stride: Any) -> Any:
         def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            number = work.dtype
+            number = _tile_type(work.dtype)
             _move(
                 builder,
                 _lane_pointers(context, builder, number, *args[:2]),
@@ -525,7 +528,7 @@ _scatter_tile(la.scatter_tile_past_caches, past_caches=True)
 @intrinsic(la.clear_tile_past_caches)
 def _(typing: Any, floats: Any, i: Any, stride: Any) -> Any:
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        number = lanes32 if floats.dtype == types.float32 else lanes
+        number = _tile_type(floats.dtype)
         zeros = [ir.Constant(number.vector, [0.0] * number.count)] * number.count
         _store_lanes(builder, zeros, _lane_pointers(context, builder, number, *args), True)
         return context.get_dummy_value()
@@ -537,7 +540,7 @@ def _(typing: Any, floats: Any, i: Any, stride: Any) -> Any:
 def _(typing: Any, work: Any, i: Any, k: Any, stride: Any) -> Any:
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         pointer, first, *target = args
-        number = work.dtype
+        number = _tile_type(work.dtype)
         _move(
             builder,
             _lane_pointers(context, builder, number, pointer, first),

@@ -150,8 +150,14 @@ def require_model(model: Any) -> Any:
     return model
 
 
-def as_array(model: Any, name: str, axes: tuple[Axis, ...], value: Any) -> tuple[Array, bool]:
-    """Return a contiguous float64 array for one state or a batch, and whether it is a batch.
+def as_array(
+    model: Any,
+    name: str,
+    axes: tuple[Axis, ...],
+    value: Any,
+    dtype: np.dtype[Any] = _FLOAT64,
+) -> tuple[Array, bool]:
+    """Return a contiguous array for one state or a batch, and whether it is a batch.
 
     ``axes`` is the shape for one state, as ints and "nq", "nv", "njoints"; "constraints" as the
     last axis allows any length up to ``MAX_CONSTRAINTS``. Raises a ValueError for another shape,
@@ -178,12 +184,15 @@ def as_array(model: Any, name: str, axes: tuple[Axis, ...], value: Any) -> tuple
         actual = (*actual[:-1], "m")
     if actual != shape:
         raise ValueError(f"{_expected_shape(name, shape)}, got {array.shape}")
-    if array.dtype is not _FLOAT64 or not array.flags.carray:
-        array = np.require(array, np.float64, ("C", "A"))
+    if array.dtype != dtype or not array.flags.carray:
+        with np.errstate(over="ignore"):  # too large for float32: rejected as not finite
+            array = np.require(array, dtype, ("C", "A"))
     return array, batched
 
 
-def require_writable(name: str, value: Any, shape: tuple[int, ...]) -> Array:
+def require_writable(
+    name: str, value: Any, shape: tuple[int, ...], dtype: np.dtype[Any] = _FLOAT64
+) -> Array:
     """Return an array for results if it has the layout that compiled code writes.
 
     Raises a ValueError for anything else. Subclasses other than ``np.memmap`` may hide numbers.
@@ -192,7 +201,7 @@ def require_writable(name: str, value: Any, shape: tuple[int, ...]) -> Array:
         found = f"a {type(value).__name__}"
     elif type(value) not in (np.ndarray, np.memmap):
         found = f"a {type(value).__name__}; pass a view, x.view(np.ndarray)"
-    elif value.dtype != np.float64:
+    elif value.dtype != dtype:
         found = f"dtype {value.dtype.str}"
     elif value.shape != shape:
         found = f"shape {value.shape}"
@@ -203,7 +212,7 @@ def require_writable(name: str, value: Any, shape: tuple[int, ...]) -> Array:
     else:
         return value
     raise ValueError(
-        f"{name}: expected a writable, C-contiguous array of float64, shape {shape}, got {found}"
+        f"{name}: expected a writable, C-contiguous array of {dtype}, shape {shape}, got {found}"
     )
 
 

@@ -11,7 +11,7 @@
 #endif
 
 #define STATUS 0                        /* an integer of the call, as in kernel/packing.py */
-#define LINE 8                          /* floats per cache line, as in batch.py */
+#define LINE 64                         /* bytes of a cache line, as in batch_rows.py */
 #define MAX_STAGED 32                   /* results of a call */
 #define MAX_STAGED_SIZE (1 << 18)       /* bytes of a tile of states, which stay in the caches */
 
@@ -51,61 +51,63 @@ set_arrays(PyObject *Py_UNUSED(module), PyObject *arguments)
    memory in the caches, and copied from there past the caches. */
 typedef struct {
     int64_t *output;                    /* the row of the result */
-    double *target, *staging;
+    char *target, *staging;
 } Staged;
 
-/* Copy numbers, with stores that bypass the caches where they fill cache lines. */
+/* Copy bytes, with stores that bypass the caches where they fill cache lines. */
 static void
-copy_past_caches(double *target, const double *source, int64_t count)
+copy_past_caches(char *target, const char *source, int64_t count)
 {
-    const double *end = target + count;
+    const char *end = target + count;
 #ifdef __SSE2__
-    while (target < end && (uintptr_t)target % (8 * LINE) != 0) {
-        *target++ = *source++;
-    }
+    int64_t before = (int64_t)(-(uintptr_t)target % LINE);
+    before = before < count ? before : count;
+    memcpy(target, source, (size_t)before);
+    target += before;
+    source += before;
     for (; end - target >= LINE; target += LINE, source += LINE) {
-        for (int k = 0; k < LINE; k += 2) {
-            _mm_stream_pd(target + k, _mm_loadu_pd(source + k));
+        for (int k = 0; k < LINE; k += 16) {
+            _mm_stream_si128((__m128i *)(target + k),
+                             _mm_loadu_si128((const __m128i *)(source + k)));
         }
     }
 #endif
-    while (target < end) {
-        *target++ = *source++;
-    }
+    memcpy(target, source, (size_t)(end - target));
 }
 
 /* Choose how the results are stored. Return the number of those that are staged. */
 static int
-choose_stores(const int64_t *arguments, Staged *staged, double **memory)
+choose_stores(const int64_t *arguments, Staged *staged, char **memory)
 {
-    int64_t *output = AT(int64_t, arguments[OUTPUTS]), numbers = 0;
+    int64_t *output = AT(int64_t, arguments[OUTPUTS]), bytes = 0;
     int count = 0;
     *memory = NULL;
     for (int64_t n = 0; n < arguments[NOUTPUTS]; n++, output += ARRAY) {
-        const bool has_lines = output[COLUMNS] % LINE == 0 && output[ADDRESS] % (8 * LINE) == 0
+        const int64_t row = output[COLUMNS] * arguments[NUMBER_SIZE];
+        const bool has_lines = row % LINE == 0 && output[ADDRESS] % LINE == 0
                                && output[ORDER] == 0;
         output[PAST_CACHES] = arguments[IS_LARGE] && has_lines;
 #ifdef __SSE2__
-        const int64_t needed = numbers + output[COLUMNS] * arguments[LANES];
-        if (arguments[IS_LARGE] && !has_lines && output[COLUMNS] > 0 && count < MAX_STAGED
-            && needed * (int64_t)sizeof(double) <= MAX_STAGED_SIZE) {
-            staged[count++] = (Staged){output, AT(double, output[ADDRESS]), NULL};
-            numbers = needed;
+        const int64_t needed = bytes + row * arguments[LANES];
+        if (arguments[IS_LARGE] && !has_lines && row > 0 && count < MAX_STAGED
+            && needed <= MAX_STAGED_SIZE) {
+            staged[count++] = (Staged){output, AT(char, output[ADDRESS]), NULL};
+            bytes = needed;
         }
 #endif
     }
-    if (count == 0 || (*memory = malloc((size_t)numbers * sizeof(double))) == NULL) {
+    if (count == 0 || (*memory = malloc((size_t)bytes)) == NULL) {
         return 0;
     }
-    double *next = *memory;
+    char *next = *memory;
     for (int n = 0; n < count; n++) {
         staged[n].staging = next;
-        next += staged[n].output[COLUMNS] * arguments[LANES];
+        next += staged[n].output[COLUMNS] * arguments[NUMBER_SIZE] * arguments[LANES];
     }
     return count;
 }
 
-#define SIGNATURE "qqqqqqqqqpqpqpqqq"
+#define SIGNATURE "qqqqqqqqqpqpqpqqqq"
 
 int64_t
 run_batch(const int64_t *arguments)
@@ -118,7 +120,7 @@ run_batch(const int64_t *arguments)
     int64_t *call_ints = AT(int64_t, arguments[CALL_INTS]), status = call_ints[STATUS] = 0;
     double *work = AT(double, arguments[WORK]);
     Staged staged[MAX_STAGED];
-    double *memory;
+    char *memory;
     const int nstaged = choose_stores(arguments, staged, &memory);
     for (int64_t first = arguments[FIRST]; first < arguments[LAST]; first += lanes) {
         const int64_t remaining = arguments[LAST] - first;
@@ -133,14 +135,13 @@ run_batch(const int64_t *arguments)
         }
         status = code(ints, call_ints, floats, work);
         for (int n = 0; n < nstaged; n++) {             /* row `first` is the one to store next */
-            staged[n].output[ADDRESS] = (int64_t)(intptr_t)staged[n].staging
-                                        - 8 * first * staged[n].output[COLUMNS];
+            const int64_t row = staged[n].output[COLUMNS] * arguments[NUMBER_SIZE];
+            staged[n].output[ADDRESS] = (int64_t)(intptr_t)staged[n].staging - first * row;
         }
         scatter(outputs);
         for (int n = 0; n < nstaged; n++) {
-            const int64_t columns = staged[n].output[COLUMNS];
-            copy_past_caches(staged[n].target + first * columns, staged[n].staging,
-                             states * columns);
+            const int64_t row = staged[n].output[COLUMNS] * arguments[NUMBER_SIZE];
+            copy_past_caches(staged[n].target + first * row, staged[n].staging, states * row);
         }
     }
     free(memory);

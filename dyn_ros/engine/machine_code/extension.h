@@ -59,6 +59,11 @@ set_options(const Option *options, Py_ssize_t count, int64_t selector)
 /* Copy the numbers of an array of one or two axes; return true if all are finite. */
 bool copy_numbers(double *restrict target, PyArrayObject *array);
 
+/* Copy the inputs of one state of a batch, of valid shapes, to the memory of a Prepared, and run.
+   Arrays of one state hold for all states. Return the status, or REJECTED. */
+int64_t run_state(PyObject *prepared, int64_t selector, int64_t constraints,
+                  PyObject *const *inputs, int64_t state);
+
 /* Return the rows of an int64 array; NULL with an exception for another type or width. */
 const void *rows_of(PyObject *object, size_t size, Py_ssize_t *count);
 int add_calls(PyObject *module);
@@ -71,7 +76,7 @@ enum {TILES = START, PAST_CACHES = QUATERNIONS, ORDER = NQUATERNIONS};
 
 /* The arguments of run_batch. */
 enum {CODE, GATHER, SCATTER, INTS, CALL_INTS, FLOATS, WORK, LANES, EMPTY, INPUTS, NINPUTS, OUTPUTS,
-      NOUTPUTS, SCRATCH, FIRST, LAST, IS_LARGE, NARGUMENTS};
+      NOUTPUTS, SCRATCH, NUMBER_SIZE, FIRST, LAST, IS_LARGE, NARGUMENTS};
 
 int64_t run_batch(const int64_t *arguments);
 int add_batches(PyObject *module);

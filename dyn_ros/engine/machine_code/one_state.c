@@ -160,6 +160,41 @@ run_one(const Prepared *prepared, const DataBase *data, PyObject *model, int64_t
                                        AT(const double, places->floats), AT(double, places->work));
 }
 
+int64_t
+run_state(PyObject *object, int64_t selector, int64_t constraints, PyObject *const *inputs,
+          int64_t state)
+{
+    const Prepared *prepared = (const Prepared *)object;
+    const Places *places = prepared->places;
+    *AT(int64_t, places->nconstraints) = constraints;
+    set_options(prepared->options, prepared->noptions, selector);
+    for (Py_ssize_t n = 0; n < prepared->ninputs; n++) {
+        const Input *input = &prepared->inputs[n];
+        const bool is_passed = inputs[n] != Py_None;
+        *AT(int64_t, input->is_passed) = is_passed;
+        if (!is_passed) {
+            continue;
+        }
+        PyArrayObject *array = (PyArrayObject *)inputs[n];
+        const bool is_matrix = input->is_open ? input->rows > 1 : input->columns > 0;
+        double *target = AT(double, input->target);
+        bool is_valid;
+        if (PyArray_NDIM(array) == 1 + is_matrix) {
+            is_valid = copy_numbers(target, array);
+        }
+        else {
+            const double *source = PyArray_DATA(array);
+            const int64_t count = PyArray_SIZE(array) / PyArray_DIM(array, 0);
+            is_valid = copy_finite(target, source + state * count, count);
+        }
+        if (!is_valid || (input->is_configuration && !are_unit(places, target))) {
+            return REJECTED;
+        }
+    }
+    return ((kernel_code)places->code)(AT(const int64_t, places->ints), AT(int64_t, places->call_ints),
+                                       AT(const double, places->floats), AT(double, places->work));
+}
+
 static PyTypeObject DataBaseType;
 
 static PyObject *

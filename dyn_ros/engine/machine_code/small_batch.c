@@ -30,6 +30,7 @@ typedef struct {
 typedef struct {
     int64_t row, tiles, own_tiles;      /* the row of its array; its tiles, also without padding */
     int64_t order;                      /* of its columns in an array of one's own, or 0 */
+    int64_t single;                     /* its first number in the memory for one state */
     int64_t length;                     /* of a state, with padding [numbers] */
     int64_t is_transposed, ndim, shape[MAX_AXES];
 } BatchOutput;
@@ -37,6 +38,8 @@ typedef struct {
 typedef struct {
     PyObject_HEAD
     PyObject *model, *memory, *make;    /* make: converts a list of results, or is None */
+    PyObject *single;                   /* the Prepared for few states */
+    Py_ssize_t max_single_states;
     const int64_t *arguments;           /* of run_batch, without FIRST and LAST */
     const BatchInput *inputs;
     const BatchOutput *outputs;
@@ -44,7 +47,8 @@ typedef struct {
     Py_ssize_t ninputs, noutputs, noptions;
     long long nconstraints, constraints;        /* an address, and what is stored there */
     double tile_time;                   /* s; the shortest one in the first calls */
-    int ntimed;
+    double state_time;                  /* s; the same of a state alone */
+    int ntimed, ntimed_states;
 } PreparedBatch;
 
 /* Return true if an array has the shape of an input of one state, or of a batch. */
@@ -374,6 +378,67 @@ now(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
+/* Copy a result of one state to its row. */
+static void
+copy_result(const BatchOutput *output, double *target, bool is_reordered)
+{
+    const double *source = AT(const double, output->single);
+    int64_t count = 1;
+    for (int k = 0; k < output->ndim; k++) {
+        count *= output->shape[k];
+    }
+    if (!is_reordered) {
+        memcpy(target, source, (size_t)count * sizeof(double));
+        return;
+    }
+    const int64_t rows = output->shape[output->ndim - 2], columns = output->shape[output->ndim - 1];
+    for (int64_t start = 0; start < count; start += rows * columns) {
+        for (int64_t i = 0; i < rows; i++) {
+            for (int64_t k = 0; k < columns; k++) {
+                target[start + k * rows + i] = source[start + i * columns + k];
+            }
+        }
+    }
+}
+
+/* Run on one state after the other, which is faster for few states. */
+static int64_t
+run_single_states(PreparedBatch *batch, DataBase *data, int64_t selector, PyObject *const *objects,
+                  int64_t size)
+{
+    const int64_t *rows = AT(int64_t, batch->arguments[OUTPUTS]);
+    const bool is_timed = batch->ntimed_states < TIMED_CALLS;
+    const bool is_long = batch->ntimed_states == 0
+                         || (double)size * batch->state_time > MAX_TIME_WITH_GIL;
+    const long long owner = data->owner;
+    PyThreadState *thread = NULL;
+    int64_t status = 0;
+    if (is_long) {
+        data->owner = -owner;
+        thread = PyEval_SaveThread();
+    }
+    const double start = is_timed ? now() : 0.0;
+    for (int64_t state = 0; state < size && status == 0; state++) {
+        status = run_state(batch->single, selector, batch->constraints, objects, state);
+        for (Py_ssize_t n = 0; n < batch->noutputs; n++) {
+            const BatchOutput *output = &batch->outputs[n];
+            const int64_t *row = rows + ARRAY * output->row;
+            copy_result(output, AT(double, row[ADDRESS]) + state * row[COLUMNS], row[ORDER] != 0);
+        }
+    }
+    const double time = is_timed ? (now() - start) / (double)size : 0.0;
+    if (is_long) {
+        PyEval_RestoreThread(thread);
+        data->owner = owner;
+    }
+    if (is_timed && status == 0) {
+        batch->state_time = batch->ntimed_states == 0 || time < batch->state_time
+                                ? time : batch->state_time;
+        batch->ntimed_states++;
+    }
+    return status;
+}
+
 /* Run on all states; measure the time of the first calls. */
 static int64_t
 run_states(PreparedBatch *batch, DataBase *data, int64_t size)
@@ -444,7 +509,10 @@ run_small_batch(PyObject *prepared, DataBase *data, PyObject *model, PyObject *o
     }
     PyObject *results = new_results(batch, out, size);
     int64_t status = REJECTED;
-    if (results != NULL) {
+    if (results != NULL && size <= batch->max_single_states) {
+        status = run_single_states(batch, data, selector, objects, size);
+    }
+    else if (results != NULL) {
         pass_inputs(batch, objects, size, scratch);
         set_options(batch->options, batch->noptions, selector);
         *AT(int64_t, batch->nconstraints) = batch->constraints;
@@ -461,13 +529,14 @@ run_small_batch(PyObject *prepared, DataBase *data, PyObject *model, PyObject *o
 static PyObject *
 batch_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
-    static char *names[] = {"model", "memory", "make", "arguments", "nconstraints", "constraints",
-                            "inputs", "outputs", "options", NULL};
-    PyObject *model, *memory, *make, *run_arguments, *inputs, *outputs, *options;
+    static char *names[] = {"model", "memory", "make", "single", "max_single_states", "arguments",
+                            "nconstraints", "constraints", "inputs", "outputs", "options", NULL};
+    PyObject *model, *memory, *make, *single, *run_arguments, *inputs, *outputs, *options;
+    Py_ssize_t max_single_states;
     long long nconstraints, constraints;
     Py_ssize_t one;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OOOOLLOOO:PreparedBatch", names, &model,
-                                     &memory, &make, &run_arguments, &nconstraints, &constraints,
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OOOOnOLLOOO:PreparedBatch", names, &model,
+                                     &memory, &make, &single, &max_single_states, &run_arguments, &nconstraints, &constraints,
                                      &inputs, &outputs, &options)) {
         return NULL;
     }
@@ -477,6 +546,8 @@ batch_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
     }
     batch->model = Py_NewRef(model);
     batch->make = Py_NewRef(make);
+    batch->single = Py_NewRef(single);
+    batch->max_single_states = max_single_states;
     batch->nconstraints = nconstraints;
     batch->constraints = constraints;
     batch->memory = PyTuple_Pack(5, memory, run_arguments, inputs, outputs, options);
@@ -497,6 +568,7 @@ batch_traverse(PyObject *self, visitproc visit, void *arg)
     Py_VISIT(batch->model);
     Py_VISIT(batch->memory);
     Py_VISIT(batch->make);
+    Py_VISIT(batch->single);
     return 0;
 }
 
@@ -508,6 +580,7 @@ batch_dealloc(PyObject *self)
     Py_XDECREF(batch->model);
     Py_XDECREF(batch->memory);
     Py_XDECREF(batch->make);
+    Py_XDECREF(batch->single);
     Py_TYPE(self)->tp_free(self);
 }
 

@@ -56,7 +56,7 @@ def test_results_larger_than_the_caches(solo, few, monkeypatch):
 
     monkeypatch.setattr(batch, "_extension", Watched)
     if few:
-        monkeypatch.setattr(batch, "_MIN_UNCACHED_NUMBERS", 1)
+        monkeypatch.setattr(batch, "_MIN_UNCACHED_SIZE", 1)
     M = dyn_ros.crba(solo.model, solo.data, q)
     tau = dyn_ros.rnea(solo.model, solo.data, q, v, a)
     assert past == [[1], [0]]  # 18 columns are no whole cache lines

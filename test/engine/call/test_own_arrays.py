@@ -95,7 +95,7 @@ def test_python_does_not_handle_the_second_call(panda, name, monkeypatch):
 def test_large_results_at_any_address(panda, threads, uncached, shift, monkeypatch):
     """Nothing but the array is written."""
     if uncached:
-        monkeypatch.setattr(batch, "_MIN_UNCACHED_NUMBERS", 1)
+        monkeypatch.setattr(batch, "_MIN_UNCACHED_SIZE", 1)
     size = 4001
     q, v, a, _ = panda.states(size)
     for function, arguments in (

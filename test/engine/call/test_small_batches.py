@@ -3,6 +3,7 @@
 """Batches with small results, which the extension runs without Python code."""
 
 import gc
+import inspect
 import sys
 import threading
 import weakref
@@ -74,6 +75,38 @@ def test_results_equal_those_of_python(robot, root_joint, f_ext):
             for expected, found in zip(by_python, by_extension, strict=True):
                 assert np.array_equal(found, expected), (name, size)
                 assert found.flags.writeable and layout(found) == layout(expected), (name, size)
+
+
+@peer.robots(("every_joint", "solo12"))
+def test_few_states_have_the_results_of_single_states(robot, root_joint):
+    """To the bit, in each thread; a tile of lanes rounds differently."""
+    pair = peer.new_pair(robot, root_joint)
+    data = dyn_ros.Data(pair.model)
+    for name in FUNCTIONS:
+        given = batch_arguments(pair, name, 1)
+        state = {key: x[0] if key in ("q", "v", "a", "tau") else x for key, x in given.items()}
+        call = getattr(dyn_ros, name)
+        expected = [np.array(x) for x in arrays_of(call(pair.model, data, **state))]
+        threads = inspect.signature(call).parameters.get("threads") is not None
+        for _ in range(2):
+            for options in ({}, {"threads": 2}) if threads else ({},):
+                batch = arrays_of(call(pair.model, data, **given, **options))
+                for found, right in zip(batch, expected, strict=True):
+                    assert np.array_equal(found[0], right), name
+
+
+def test_a_workspace_beyond_the_caches_is_of_a_single_state(monkeypatch):
+    pair = peer.new_pair("solo12", "floating")
+    q, v, a, _ = pair.states(11)
+    monkeypatch.setattr("dyn_ros.engine.call.batch._MAX_LANES_SIZE", 0)
+    data = dyn_ros.Data(pair.model)
+    for threads in (1, 1, 2):
+        tau = dyn_ros.rnea(pair.model, data, q, v, a, threads=threads)
+        assert not data._batch_spaces
+        for n in range(len(q)):
+            assert np.array_equal(tau[n], dyn_ros.rnea(pair.model, data, q[n], v[n], a[n]))
+    with pytest.raises(ValueError, match=r"a: expected finite numbers, got nan in a\[3, 0\]"):
+        dyn_ros.rnea(pair.model, data, q, v, np.where(np.arange(11)[:, None] == 3, np.nan, a))
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
