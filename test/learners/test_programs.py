@@ -114,7 +114,7 @@ def random_program(robot, seed):
     return run
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("robot", ["panda", "solo12", "every_joint"])
 def test_random_programs(robot, seed):
     program = random_program(robot, seed)
