@@ -80,6 +80,7 @@ def set_alpha_and_beta(r):
         vereshchagin.solve_constrained_with_mimic,
     ),
     make=constraints.as_constrained_motion,
+    needs_double=True,
 )
 def constrained_dynamics(
     model: Model,

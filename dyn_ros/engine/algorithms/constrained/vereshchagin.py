@@ -315,6 +315,7 @@ RESULTS = (
         set_applied_torques, sweep_outward_with_mimic, solve_constrained_with_mimic
     ),
     make=constraints.as_constrained_motion,
+    needs_double=True,
 )
 def vereshchagin(
     model: Model,

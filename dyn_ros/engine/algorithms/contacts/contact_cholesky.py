@@ -212,6 +212,7 @@ def contact_cholesky(
     results=(PRIMAL_RHS, TORQUE_RESIDUAL),
     optional=(F_EXT,),
     options=(CONTACTS,),
+    needs_double=True,
 )
 def contact_right_side(
     model: Model,

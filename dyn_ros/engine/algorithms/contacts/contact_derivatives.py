@@ -137,6 +137,7 @@ class ContactDerivatives(NamedTuple):
         differentiate_contact_dynamics,
     ),
     make=ContactDerivatives._make,
+    needs_double=True,
 )
 def contact_dynamics_derivatives(
     model: Model,

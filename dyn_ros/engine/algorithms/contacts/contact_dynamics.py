@@ -121,6 +121,7 @@ def solve_contacts_with_mimic(r):
     also_writes=(LAMBDA_C_PROX, DIFF_LAMBDA_C),
     options=(CONTACTS,),
     mimic_kernel=sequence(solve_contacts_with_mimic, move_forces),
+    needs_double=True,
 )
 def contact_dynamics(
     model: Model,

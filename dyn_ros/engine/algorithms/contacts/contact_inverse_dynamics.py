@@ -250,6 +250,7 @@ def contact_forces_kernel(r):
     results=(TAU, LAMBDA_C, SOLUTION),
     optional=(F_EXT, FORCE_WEIGHTS),
     options=(CONTACTS,),
+    needs_double=True,
 )
 def contact_inverse_dynamics(
     model: Model,
@@ -321,6 +322,7 @@ def contact_inverse_dynamics(
     results=(LAMBDA_C, SOLUTION),
     optional=(F_EXT, TORQUE_WEIGHTS),
     options=(CONTACTS,),
+    needs_double=True,
 )
 def contact_forces(
     model: Model,

@@ -207,6 +207,7 @@ def factor_delassus(r):
     inputs=(Q, CONTACT_ROWS),
     results=(CONTACT_JACOBIAN,),
     options=(CONTACTS,),
+    needs_double=True,
 )
 def contact_jacobian(
     model: Model,
@@ -244,6 +245,7 @@ def contact_jacobian(
     results=(DELASSUS,),
     options=(CONTACTS,),
     mimic_kernel=sequence(eliminate_contacts_with_mimic, compute_delassus),
+    needs_double=True,
 )
 def delassus_matrix(
     model: Model,
@@ -286,6 +288,7 @@ def delassus_matrix(
     also_writes=(DELASSUS,),
     options=(CONTACTS,),
     mimic_kernel=sequence(eliminate_contacts_with_mimic, invert_delassus),
+    needs_double=True,
 )
 def delassus_inverse(
     model: Model,
@@ -325,6 +328,7 @@ def delassus_inverse(
     also_writes=(DELASSUS,),
     options=(CONTACTS,),
     mimic_kernel=sequence(eliminate_contacts_with_mimic, factor_delassus),
+    needs_double=True,
 )
 def delassus_cholesky(
     model: Model,

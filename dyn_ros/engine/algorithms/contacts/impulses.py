@@ -389,6 +389,7 @@ class ImpulseDerivatives(NamedTuple):
     results=(DQ_AFTER, IMPULSE_C, SOLUTION),
     options=(CONTACTS,),
     mimic_kernel=sequence(solve_impulses_with_mimic, move_impulses),
+    needs_double=True,
 )
 def impulse_dynamics(
     model: Model,
@@ -453,6 +454,7 @@ def impulse_dynamics(
     options=(CONTACTS,),
     mimic_kernel=sequence(solve_impulses_with_mimic, solve_minv_factor, differentiate_impact),
     make=ImpulseDerivatives._make,
+    needs_double=True,
 )
 def impulse_dynamics_derivatives(
     model: Model,

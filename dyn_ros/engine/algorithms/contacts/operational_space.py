@@ -258,6 +258,7 @@ def _pack_frame(
     results=(OSIM,),
     options=(packed.CONTACTS,),
     mimic_kernel=sequence(delassus.eliminate_contacts_with_mimic, compute_operational_inertia),
+    needs_double=True,
 )
 def operational_space_inertia(
     model: Model,
@@ -302,6 +303,7 @@ def operational_space_inertia(
     also_writes=(OSIM,),
     options=(packed.CONTACTS,),
     mimic_kernel=_mimic_inverse_kernel,
+    needs_double=True,
 )
 def dynamically_consistent_inverse(
     model: Model,
@@ -346,6 +348,7 @@ def dynamically_consistent_inverse(
     also_writes=(OSIM, JBAR),
     options=(packed.CONTACTS,),
     mimic_kernel=_mimic_inverse_kernel,
+    needs_double=True,
 )
 def null_space_projector(
     model: Model,
@@ -392,6 +395,7 @@ def null_space_projector(
     mimic_kernel=sequence(
         invert_inertia_matrix_with_mimic, compute_frame_inverses, compute_bias_forces
     ),
+    needs_double=True,
 )
 def operational_space_bias(
     model: Model,

@@ -287,6 +287,7 @@ class NormalEquations(NamedTuple):
     inputs=(Q, V, A, TAU_IN, FEATURES, ROW_WEIGHTS),
     results=(PRODUCTS,),
     optional=(ROW_WEIGHTS,),
+    needs_double=True,
 )
 def normal_equations(
     model: Model,
