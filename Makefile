@@ -54,7 +54,7 @@ make test    run every test
 make test-quick  run one case of each quick test, in a minute, after a change
 make oldest  run the engine's tests with the oldest Numba and NumPy allowed, on Python 3.10 or 3.11
 make library  build the library of machine code, and run tests with it, without Numba: ARGS, or the engine's
-make learners  run the tests of dyn_ros.torch and dyn_ros.jax with another JAX, and beside frax and adam
+make learners  run the tests of dyn_ros.jax with another JAX, and beside frax and adam
 make bench   run the benchmarks and write their pages; run nothing else meanwhile
 make lint    check style and types of the sources, and package.xml
 make page    build a web page that shows the dynamics of robots, build/page/index.html
@@ -135,7 +135,7 @@ learners:
 	cp -al $(VENV) .venv-learners
 	.venv-learners/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps \
 	  -r requirements/learners.txt
-	.venv-learners/bin/python -m pytest -n 2 $(if $(ARGS),$(ARGS),test/learners)
+	.venv-learners/bin/python -m pytest $(if $(ARGS),$(ARGS),test/learners/test_jax.py test/learners/test_peers.py)
 
 bench:
 	$(call set_up,shared test-wheels)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compare dyn_ros.torch and dyn_ros.jax with libraries that torch and JAX differentiate.
 
-    make learners ARGS=test/learners/test_imports.py    # installs frax and adam
+    make learners ARGS=test/learners/test_peers.py    # installs frax and adam
     .venv-learners/bin/python benchmarks/learners.py [--write docs/learners.md]
 
 A call computes inverse or forward dynamics of B states, the sum of the squares of the result, and
