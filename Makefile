@@ -143,6 +143,7 @@ bench:
 	$(VENV)/bin/python benchmarks/libraries.py --write docs/comparison.md
 	$(VENV)/bin/python benchmarks/in_the_loop.py --write docs/in_the_loop.md
 	$(VENV)/bin/python benchmarks/native.py --write docs/native.md
+	$(if $(wildcard .venv-learners),.venv-learners,$(VENV))/bin/python benchmarks/learners.py --write docs/learners.md
 	$(VENV)/bin/python benchmarks/web.py --write docs/web_performance.md
 	$(VENV)/bin/python benchmarks/node_latency.py $(ARGS)
 	$(VENV)/bin/python benchmarks/service_latency.py

@@ -331,6 +331,11 @@ def fastest(step: Gradient) -> float:
     return min(times)
 
 
+def three_digits(number: float) -> str:
+    """Return a number with three digits, or all those before the point."""
+    return f"{number:.0f}" if number >= 100.0 else f"{number:.3g}"
+
+
 def installed() -> list[str]:
     """Return the columns whose libraries are installed."""
     return [
@@ -365,7 +370,7 @@ def report() -> Iterator[str]:
             cells, times = [], {}
             for column in columns:
                 times[column] = 1e6 * fastest(STEPS[column](robot, function, count)) / count
-                cells.append(f"{times[column]:.3g}")
+                cells.append(three_digits(times[column]))
                 if own := times.get(PEERS.get(column, "")):
                     cells.append(f"{times[column] / own:.1f}")
             yield f"| {robot.name}, {title} | {count} | {' | '.join(cells)} |"

@@ -3,7 +3,7 @@
 """Builds the documentation as a site, with `make docs` or rosdoc2.
 
 The pages in Markdown are the same as in the repository. Links from them to the pages in its root
-folder, and to the notebook, lead to pages of the site; links to other files outside of docs are
+folder, and to the notebooks, lead to pages of the site; links to other files outside of docs are
 text.
 """
 
@@ -23,6 +23,9 @@ PROJECT_PAGES = {  # files that are not pages of docs, and the pages that show t
     "CONTRIBUTING.md": "project/contributing.md",
     "QUALITY_DECLARATION.md": "project/quality_declaration.md",
     "docs/notebook.ipynb": "project/notebook.md",
+    "docs/optimal_control.ipynb": "project/optimal_control.md",
+    "docs/gradient_identification.ipynb": "project/gradient_identification.md",
+    "docs/policy_gradient.ipynb": "project/policy_gradient.md",
 }
 LIVE = re.compile(r"^<!-- live: (\S+) \| (.+) -->$|^\.\. live: (\S+) \| (.+)$", re.MULTILINE)
 PAGE = ROOT / "build" / "page"  # which `make page` writes
@@ -69,14 +72,14 @@ def on_the_site(link: re.Match, folder: str) -> str:
     return text
 
 
-def notebook_page(text: str) -> str:
-    """Return the cells of a notebook as Markdown, with a link that downloads it."""
+def notebook_page(text: str, name: str) -> str:
+    """Return the cells of a notebook as Markdown, with a link that downloads the file."""
     cells = []
     for cell in json.loads(text)["cells"]:
         source = "".join(cell["source"])
         cells.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
     title, *others = cells
-    download = "{download}`Download this page as a notebook </notebook.ipynb>`."
+    download = f"{{download}}`Download this page as a notebook </{name}>`."
     return "\n\n".join([title, download, *others])
 
 
@@ -105,7 +108,9 @@ def read(app: object, document: str, source: list[str]) -> None:
     path = pages.get(document, f"docs/{document}.md")
     if document in pages:
         text = (ROOT / path).read_text(encoding="utf-8")
-        source[0] = notebook_page(text) if path.endswith(".ipynb") else text
+        source[0] = (
+            notebook_page(text, posixpath.basename(path)) if path.endswith(".ipynb") else text
+        )
     if path.endswith((".md", ".ipynb")):
         folder = posixpath.dirname(path)
         source[0] = LINK.sub(lambda link: on_the_site(link, folder), source[0])

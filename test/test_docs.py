@@ -5,6 +5,7 @@
 import inspect
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -83,23 +84,49 @@ def test_each_heading_of_the_cookbook_has_a_program():
     assert len(TASKS) == len(re.findall("^## ", COOKBOOK, re.MULTILINE)) == 15
 
 
-def test_the_notebook_runs_and_is_stored_without_outputs(monkeypatch):
+NOTEBOOKS = {  # the lines in the plots, and the packages that it needs beside matplotlib
+    "notebook": ([[4]], ()),
+    "optimal_control": ([[7, 9]], ("torch", "jax")),
+    "gradient_identification": ([[1]], ("torch",)),
+    "policy_gradient": ([[1]], ("torch",)),
+}
+
+
+@pytest.fixture
+def settings_of_libraries():
+    """Restore what a notebook sets for the whole process, if it imports torch or JAX."""
+    yield
+    if torch := sys.modules.get("torch"):
+        torch.set_default_dtype(torch.float32)
+    if jax := sys.modules.get("jax"):
+        jax.config.update("jax_enable_x64", False)
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_notebooks_run_and_are_stored_without_outputs(name, monkeypatch, settings_of_libraries):
     plt = pytest.importorskip("matplotlib.pyplot", reason="no matplotlib: run `make test`")
+    lines, packages = NOTEBOOKS[name]
+    for package in packages:
+        pytest.importorskip(package, reason=f"no {package}: run `make test`")
     plt.switch_backend("Agg")
     shown = []
     monkeypatch.setattr(plt, "show", lambda: shown.append(plt.gcf()))
     monkeypatch.chdir(ROOT / "docs")
     names = {"__name__": "__main__"}
-    for cell in json.loads(Path("notebook.ipynb").read_text())["cells"]:
+    for cell in json.loads(Path(f"{name}.ipynb").read_text())["cells"]:
         text = "".join(cell["source"])
         if cell["cell_type"] == "code":
             assert (cell["outputs"], cell["execution_count"]) == ([], None)
             exec(compile(text, cell["id"], "exec"), names)
         for link in re.findall(r"\]\(([^)]*)\)", text if cell["cell_type"] == "markdown" else ""):
             assert Path(link).exists(), link
-    [figure] = shown
-    assert len(figure.axes[0].lines) == 4
-    plt.close(figure)
+    assert [[len(axes.lines) for axes in figure.axes] for figure in shown] == lines
+    for figure in shown:
+        plt.close(figure)
+
+
+def test_all_notebooks_are_run():
+    assert {path.stem for path in (ROOT / "docs").glob("*.ipynb")} == set(NOTEBOOKS)
 
 
 def test_the_gallery_shows_all_pictures_and_names_what_draws_them():

@@ -85,13 +85,18 @@ def test_the_code_of_the_first_page_runs(monkeypatch):
     exec(textwrap.dedent(block), {})
 
 
-def test_the_notebook_is_a_page_with_its_code():
+@pytest.mark.parametrize("name", sorted(path.name for path in DOCS.glob("*.ipynb")))
+def test_notebooks_are_pages_with_their_code(name):
     conf = importlib.import_module("conf")
-    cells = json.loads((DOCS / "notebook.ipynb").read_text())["cells"]
-    page = conf.notebook_page((DOCS / "notebook.ipynb").read_text())
+    assert f"docs/{name}" in conf.PROJECT_PAGES
+    cells = json.loads((DOCS / name).read_text())["cells"]
+    page = conf.notebook_page((DOCS / name).read_text(), name)
     code = re.findall(r"```python\n(.*?)\n```", page, re.DOTALL)
     assert code == ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-    assert page.startswith("# ") and "{download}" in page
+    assert (
+        page.startswith("# ")
+        and f"{{download}}`Download this page as a notebook </{name}>`" in page
+    )
 
 
 def test_badges_state_what_the_package_declares():

@@ -28,8 +28,10 @@ AXES = list(ReferenceFrame)
 def x64():
     before = jax.config.jax_enable_x64
     jax.config.update("jax_enable_x64", True)
+    jax.config.update("jax_disable_most_optimizations", True)
     yield
     jax.config.update("jax_enable_x64", before)
+    jax.config.update("jax_disable_most_optimizations", False)
 
 
 def vectors(model, frame):
@@ -112,7 +114,7 @@ def random_program(robot, seed):
     return run
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("robot", ["panda", "solo12", "every_joint"])
 def test_random_programs(robot, seed):
     program = random_program(robot, seed)
