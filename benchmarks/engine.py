@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compare the engine with Pinocchio in one run: accuracy, single states, batches.
 
-    python benchmarks/engine.py [--large-batches] [--write docs/performance.md]
+    python benchmarks/engine.py [--section "Large batches"] [--write docs/performance.md]
 
-With `--large-batches`, only this section is measured, and replaced in the page.
+With `--section`, only this section is measured, and replaced in the page.
 
 The two engines run alternately, with one untimed call before the timed ones. Single states: public
 Python calls on both sides, including all checks; the fastest of 60 turns of 300 calls. Batches of
@@ -39,7 +39,6 @@ STATES = 8000
 SMALL_SIZES = 2, 8, 64
 MIN_SPEEDUP = 10.0  # of a batch, relative to a loop with Pinocchio
 MIN_FILL_SHARE = 0.8  # of a batch's time, that filling its results takes
-LARGE_BATCHES = "## Large batches"
 RECORDING_LENGTH = 1_000_000  # samples
 MAX_UNLISTED_ERROR = 1e-14  # relative
 ARM = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
@@ -302,8 +301,6 @@ def large_batches(robot, pair):
 
 def large_batch_report():
     """Yield the lines of the section on the limits of large batches."""
-    yield LARGE_BATCHES
-    yield ""
     yield (
         f"The first column of each robot shows the time of a Python loop with Pinocchio over "
         f"{STATES} states divided by the time of a batch of dyn_ros in one thread. The second one "
@@ -329,6 +326,33 @@ def large_batch_report():
     yield ""
     for reason in reasons:
         yield f"- {reason}"
+
+
+def single_precision_cells(pair):
+    """Yield the name of each function, and the speedup and the error of float32."""
+    states = pair.states(STATES)
+    single = dyn_ros.Data(pair.model, dtype=np.float32)
+    for name, case in TIMED_CASES.items():
+        arrays = states[: len(case.arguments)]
+        function, model = getattr(dyn_ros, name), pair.model
+        short_arrays = [array.astype(np.float32) for array in arrays]
+        double_call = partial(function, model, pair.data, *arrays)
+        single_call = partial(function, model, single, *short_arrays)
+        times = np.median(time_in_turns(double_call, single_call, 3, 5, 1), axis=1)
+        error = max(map(relative_error, as_tuple(single_call()), as_tuple(double_call())))
+        yield name, f"{times[0] / times[1]:.1f} ({error:.0e})"
+
+
+def single_precision_report():
+    """Yield the lines of the section on float32."""
+    yield (
+        f"Each cell shows the time of a batch of {STATES} states in one thread divided by that of "
+        "the same batch in float32, `Data(model, dtype=np.float32)`, and in parentheses the "
+        "largest difference of the results, relative to the largest number in them."
+    )
+    yield ""
+    pairs = [peer.new_pair(robot, root_joint) for robot, root_joint in ROBOTS]
+    yield from table_lines([robot for robot, _ in ROBOTS], *map(single_precision_cells, pairs))
 
 
 def small_batch_cells(pair, size):
@@ -551,8 +575,11 @@ def report():
     yield ""
     yield thread_gain_sentence(columns[-1], batch_cells(pair, 2))
     yield ""
-    yield from large_batch_report()
-    yield ""
+    for name, section in SECTIONS.items():
+        yield f"## {name}"
+        yield ""
+        yield from section()
+        yield ""
     yield "## Small batches"
     yield ""
     yield (
@@ -594,30 +621,32 @@ def report():
     yield from accuracy_rows()
 
 
-def with_section(page, section):
-    """Return a page with another section on large batches."""
-    pattern = rf"^{LARGE_BATCHES}\n.*?(?=^## )"
-    if LARGE_BATCHES not in page:
-        page = page.replace("## Small batches", f"{LARGE_BATCHES}\n\n## Small batches")
-    return re.sub(pattern, lambda _: section + "\n", page, flags=re.MULTILINE | re.DOTALL)
+SECTIONS = {"Large batches": large_batch_report, "Single precision": single_precision_report}
+
+
+def with_section(page, name, text):
+    """Return a page with another text of a section, or with this section before small batches."""
+    section = f"## {name}\n\n{text}\n"
+    pattern = rf"^## {name}\n.*?(?=^## )"
+    if f"## {name}\n" not in page:
+        return page.replace("## Small batches\n", f"{section}## Small batches\n")
+    return re.sub(pattern, lambda _: section, page, flags=re.MULTILINE | re.DOTALL)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--write", type=Path, help="also write the page to this file")
-    parser.add_argument(
-        "--large-batches", action="store_true", help="measure only the section on large batches"
-    )
+    parser.add_argument("--section", choices=SECTIONS, help="measure only this section")
     arguments = parser.parse_args()
     path = arguments.write
     dyn_ros.precompile([*CASES, *CONTACT_CASES, "momentum_observer_step"])
     lines = []
-    for line in large_batch_report() if arguments.large_batches else report():
+    for line in SECTIONS[arguments.section]() if arguments.section else report():
         print(line, flush=True)
         lines.append(line)
     text = "\n".join(lines) + "\n"
-    if path and arguments.large_batches:
-        text = with_section(path.read_text(), text)
+    if path and arguments.section:
+        text = with_section(path.read_text(), arguments.section, text)
     if path:
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)

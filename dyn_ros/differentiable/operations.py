@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from ..engine.algorithms.derivatives import vector_jacobian_products as products
+from ..engine.algorithms import vector_jacobian_products as products
 from ..engine.algorithms.dynamics import aba as aba_module
 from ..engine.algorithms.dynamics import crba as crba_module
 from ..engine.algorithms.dynamics import inertia_solve, minverse, rnea

@@ -22,6 +22,11 @@ Examples
 
 from __future__ import annotations
 
+import importlib.util
+
+if importlib.util.find_spec("jax") is None:
+    raise ImportError('dyn_ros.jax needs jax; run `pip install "dyn_ros[jax]"`')
+
 from collections.abc import Callable as _Callable
 from typing import Concatenate as _Concatenate
 from typing import ParamSpec as _ParamSpec

@@ -34,6 +34,11 @@ torch.Size([7])
 
 from __future__ import annotations
 
+import importlib.util
+
+if importlib.util.find_spec("torch") is None:
+    raise ImportError('dyn_ros.torch needs torch; run `pip install "dyn_ros[torch]"`')
+
 from collections.abc import Callable as _Callable
 from typing import Concatenate as _Concatenate
 from typing import ParamSpec as _ParamSpec

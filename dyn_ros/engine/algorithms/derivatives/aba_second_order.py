@@ -175,6 +175,7 @@ def differentiate_twice(r):
     optional=(F_EXT,),
     also_writes=(DDQ_DQ, DDQ_DV, minverse.MINV, *rnea_second_order.TENSORS, *ALSO_WRITES),
     mimic_kernel=sequence(solve_for_derivatives_with_mimic, differentiate_twice),
+    needs_double=True,
 )
 def aba_second_order_derivatives(
     model: Model,

@@ -14,14 +14,14 @@ y~ is the gradient with respect to y.
 
 from __future__ import annotations
 
-from ...kernel.vocabulary import *
-from ..dynamics.rnea import (
+from ..kernel.vocabulary import *
+from .dynamics.rnea import (
     TAU,
     newton_euler_outward,
     set_universe_at_rest,
     transmit_forces,
 )
-from ..regressors.torque import power_derivatives
+from .regressors.torque import power_derivatives
 
 TAU_WEIGHTS = field("_tau_weights", ("nv",))
 PLACEMENT_WEIGHTS = field("_placement_weights", ("njoints", 4, 4))
