@@ -74,7 +74,8 @@ class Program:
     def lanes32(self) -> Entry:
         """The entry for lanes in single precision."""
         return Entry(
-            f"{self.name}-float32-lanes", entries.make_lanes_entry(self.kernel, SINGLE.lanes_at)
+            f"{self.name}-float32-lanes",
+            entries.make_lanes_entry(self.kernel, SINGLE.lanes_at, SINGLE.floats_at),
         )
 
     def entry_for(self, precision: Precision) -> Entry:

@@ -30,6 +30,7 @@ _extension: Any = extension.native() if JIT else None
 _MAX_SUMMED_STATES = 1 << 13  # states; a multiple of LANES
 _MAX_RESULT_AXES = 3  # for one state; MAX_AXES in small_batch.c
 _LONG_ROW = 8  # cache lines
+_FLOATS = 5  # among the arguments of run_batch, as FLOATS in extension.h
 _SINGLE_STATES = (300, 2), (10000, 3), (math.inf, 1)
 """Largest numbers in the results of a state, and of states that run one by one, as measured."""
 _FIRST_CACHE_SIZE = 1 << 15  # bytes
@@ -85,6 +86,12 @@ class BatchSpace:
             precision.size,
         )
         self._past_caches = False
+        # The constants of the model in this precision, where a kernel reads them
+        self._constants = model._floats.astype(precision.dtype, copy=False)
+        if self._constants is not model._floats:
+            arguments = list(self._arguments)
+            arguments[_FLOATS] = _extension.address(self._constants)
+            self._arguments = tuple(arguments)
 
     def pass_arguments(
         self,
@@ -100,6 +107,8 @@ class BatchSpace:
         than in the workspace.
         """
         call_ints = self._call_ints
+        if self._constants is not self._workspace.model._floats:
+            self._constants[...] = self._workspace.model._floats
         _extension.set_arrays(self._inputs, inputs)
         total = _extension.set_arrays(self._outputs, outputs)
         self._past_caches = total * self._precision.size >= _MIN_UNCACHED_SIZE

@@ -52,6 +52,7 @@ class Precision(NamedTuple):
     lanes: int
     """States that are computed side by side."""
     lanes_at: Callable[[int], Any]
+    floats_at: Callable[[int], Any]
     gather: Entry
     scatter: Entry
 
@@ -260,6 +261,7 @@ DOUBLE = Precision(
     8,
     LANES,
     lanes_at,
+    floats_at,
     Entry("call-gather", _GATHER, "qqqqqq"),
     Entry("call-scatter", _SCATTER, "qqqqqqq"),
 )
@@ -268,6 +270,7 @@ SINGLE = Precision(
     4,
     LANES32,
     lanes32_at,
+    floats32_at,
     Entry("call-gather32-lanes", _GATHER32, "qqqqqq"),
     Entry("call-scatter32-lanes", _SCATTER32, "qqqqqqq"),
 )

@@ -54,7 +54,9 @@ def make_state_entry(run: Callable[[Any], object]) -> Callable:
 
 
 def make_lanes_entry(
-    run: Callable[[Any], object], lanes_at: Callable[[int], Any] = lanes_at
+    run: Callable[[Any], object],
+    lanes_at: Callable[[int], Any] = lanes_at,
+    floats_at: Callable[[int], Any] = floats_at,
 ) -> Callable:
     """Return the entry for the states of lanes; its caller clears the status."""
 

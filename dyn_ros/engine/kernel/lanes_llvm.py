@@ -5,6 +5,7 @@
 import operator
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
@@ -555,6 +556,8 @@ def _(typing: Any, work: Any, i: Any, k: Any, stride: Any) -> Any:
 def _(value, like):
     if _vector(like) and not _vector(value):
         return lambda value, like: _lift(value, like)
+    if like == types.float32:
+        return lambda value, like: np.float32(value)
     return lambda value, like: value
 
 
