@@ -22,7 +22,6 @@ from . import kinematics as kin
 from . import motion
 from .library import Library, checked
 from .operations import ABA, CRBA, FORWARD_KINEMATICS, MINVERSE, RNEA, Operation
-from .robot import robot_of
 from .rules import Call
 
 PUBLIC = (
@@ -857,11 +856,3 @@ def integrate(lib: Library, model: Model, q: Any, v: Any, *, tangent: bool = Fal
     """
     q, v = _checked_states(lib, model, tangent, q=_configuration(model, q), v=_velocities(model, v))
     return motion.integrate(lib, model, q, v)
-
-
-def joint_placements_of(model: Model) -> Any:
-    """Return the constant placements of the joints in their parents, (njoints, 4, 4) [m].
-
-    A new array: the default of the argument ``joint_placements``.
-    """
-    return robot_of(require_model(model)).joint_placements.copy()

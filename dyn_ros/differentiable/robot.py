@@ -32,8 +32,6 @@ class Robot(NamedTuple):
     """1 if a column belongs to a velocity, (ncolumns, nv)."""
     carries: Array
     """1 if the joint of a column carries a body, (ncolumns, njoints)."""
-    joint_placements: Array
-    """Constant placements of the joints in their parents, (njoints, 4, 4)."""
     frame_joints: NDArray[np.intp]
     """The joint that moves each frame, or -1, (nframes,)."""
     frame_placements: Array
@@ -77,7 +75,6 @@ def _read_structure(model: Model) -> Robot:
         np.array(joints, np.intp),
         selection,
         carries,
-        np.array([joint.placement for joint in model.tree.joints]).reshape(-1, 4, 4),
         np.array([frame.parent for frame in frames], np.intp),
         np.array([frame.placement for frame in frames]).reshape(-1, 4, 4),
     )

@@ -20,7 +20,7 @@ and can be differentiated. They are keywords, so that a dict of them can be pass
     inertial_parameters : (..., njoints, 10), as ``model.inertial_parameters``
     armature : (..., nv), as ``model.armature``
     gravity : (..., 3), as ``model.gravity``
-    joint_placements : (..., njoints, 4, 4), as ``joint_placements(model)``; rotations are projected
+    joint_placements : (..., njoints, 4, 4), as ``model.joint_placements``; rotations are projected
         onto the nearest ones
 
 Examples

@@ -125,15 +125,6 @@ def store_quaternion_gradient(r, k, G):
 
 
 @kernel
-def fixed_rotation(r, i):
-    """Return the rotation of the constant placement of joint i in its parent, P."""
-    P = joint_constant9(r, i, PLACE)
-    if kind(r, i) == REVOLUTE:
-        return add9(P, joint_constant9(r, i, PLACE_COS))
-    return P
-
-
-@kernel
 def moving_placement(r, i):
     """Return the placement of joint i after its constant placement, a function of q alone.
 
@@ -162,6 +153,30 @@ def moving_placement(r, i):
 
 
 @kernel
+def store_multi_dof_gradients(r, i, G):
+    """Add the gradients with respect to the coordinates of a planar, spherical or floating joint.
+
+        J~ = P' X~
+
+    Reads Q; writes Q_GRADIENT.
+    """
+    k = idx_q(r, i)
+    P = joint_constant9(r, i, PLACE)
+    R, t = product(transposed(P), G.rotation), rotate_inverse(P, G.translation)
+    if kind(r, i) == PLANAR:
+        s, c = sincos(entry(r, Q, k + 2))
+        add_to_entry(r, Q_GRADIENT, k, t[0])
+        add_to_entry(r, Q_GRADIENT, k + 1, t[1])
+        add_to_entry(r, Q_GRADIENT, k + 2, c * (R[3] - R[1]) - s * (R[0] + R[4]))
+    elif kind(r, i) == FLOATING:
+        for n in range(3):
+            add_to_entry(r, Q_GRADIENT, k + n, t[n])
+        store_quaternion_gradient(r, k + 3, R)
+    else:
+        store_quaternion_gradient(r, k, R)
+
+
+@kernel
 def store_joint_gradients(r, i, G):
     """Add the gradients with respect to the coordinates of joint i, and to its constant placement.
 
@@ -173,31 +188,22 @@ def store_joint_gradients(r, i, G):
     """
     k, joint = idx_q(r, i), kind(r, i)
     x = entry(r, Q, k)
-    P = lift9(fixed_rotation(r, i), x)
-    J = moving_placement(r, i)
-    R, t = product(transposed(P), G.rotation), rotate_inverse(P, G.translation)
     if joint == REVOLUTE:
         s, c = sine_and_cosine(r, i, x)
         S, C = joint_constant9(r, i, PLACE_SIN), joint_constant9(r, i, PLACE_COS)
         slope = c * inner_product(G.rotation, S) - s * inner_product(G.rotation, C)
         add_to_entry(r, Q_GRADIENT, k, ratio(r, i) * slope)
     elif joint == PRISMATIC:
-        add_to_entry(r, Q_GRADIENT, k, ratio(r, i) * dot(axis(r, i), t))
-    elif joint == PLANAR:
-        s, c = J.rotation[3], J.rotation[0]
-        add_to_entry(r, Q_GRADIENT, k, t[0])
-        add_to_entry(r, Q_GRADIENT, k + 1, t[1])
-        add_to_entry(r, Q_GRADIENT, k + 2, c * (R[3] - R[1]) - s * (R[0] + R[4]))
-    elif joint == FLOATING:
-        for n in range(3):
-            add_to_entry(r, Q_GRADIENT, k + n, t[n])
-        store_quaternion_gradient(r, k + 3, R)
+        slope = dot(joint_constant3(r, i, SLIDE), G.translation)
+        add_to_entry(r, Q_GRADIENT, k, ratio(r, i) * slope)
     else:
-        store_quaternion_gradient(r, k, R)
-    rotation_gradient = add9(
-        product(G.rotation, transposed(J.rotation)), outer_product(G.translation, J.translation)
-    )
-    set_placement_gradient(r, i, SE3(rotation_gradient, G.translation))
+        store_multi_dof_gradients(r, i, G)
+    if has_input(r, JOINT_PLACEMENT_GRADIENT):
+        J = moving_placement(r, i)
+        rotation_gradient = add9(
+            product(G.rotation, transposed(J.rotation)), outer_product(G.translation, J.translation)
+        )
+        set_placement_gradient(r, i, SE3(rotation_gradient, G.translation))
 
 
 @kernel
@@ -239,9 +245,11 @@ def start_gradients_of_body(r, i):
     turned = force_sub(inertia_times(Y, motion_cross(u, v)), force_cross(u, inertia_times(Y, v)))
     set_force(r, _WEIGHTED_FORCE, i, inertia_times(Y, u))
     set_force(r, _TURNED_FORCE, i, turned)
-    set_motion(r, F_EXT_GRADIENT, i - 1, motion_scale(-1.0, u))
-    point = Motion(add(a.linear, cross(v.angular, v.linear)), a.angular)
-    set_inertia(r, INERTIAL_GRADIENT, i - 1, power_derivatives(v.angular, point, u))
+    if has_input(r, F_EXT_GRADIENT):
+        set_motion(r, F_EXT_GRADIENT, i - 1, motion_scale(-1.0, u))
+    if has_input(r, INERTIAL_GRADIENT):
+        point = Motion(add(a.linear, cross(v.angular, v.linear)), a.angular)
+        set_inertia(r, INERTIAL_GRADIENT, i - 1, power_derivatives(v.angular, point, u))
 
 
 @kernel

@@ -76,7 +76,7 @@ class Operator:
 
     ``inputs`` and ``results`` are parts of fields. Inputs that are None in a call are absent if
     they are optional, and zero otherwise. With parameters among the inputs, each state has
-    constants of its own.
+    constants of its own. ``has_input`` is also True for results that are wanted.
     """
 
     def __init__(
@@ -121,18 +121,19 @@ class Operator:
             work.size,
             call_ints,
             len(space.call_ints),
-            self._slots(space, inputs),
-            self._slots(space, results),
+            self._slots(space, inputs, are_results=False),
+            self._slots(space, results, are_results=True),
         )
 
     @staticmethod
-    def _slots(space: Workspace, parts: Sequence[Part]) -> Any:
+    def _slots(space: Workspace, parts: Sequence[Part], are_results: bool) -> Any:
         """Return the rows that describe inputs or results, as in operators.c."""
         rows = []
         for item, part in parts:
             shape = state_shape(space.model, item)
             start = math.prod(shape[1:]) if has_universe(item) else 0
-            is_passed = packing.HAS_INPUT + item if part == 0 else -1
+            is_flagged = part == 0 or are_results
+            is_passed = packing.HAS_INPUT + item if is_flagged else -1
             rows.append(
                 (space.offset(item) + start, math.prod(shape), part, is_passed, item in PARAMETERS)
             )

@@ -234,6 +234,7 @@ from .packing import PLACE_SIN as PLACE_SIN
 from .packing import PLANAR as PLANAR
 from .packing import PRISMATIC as PRISMATIC
 from .packing import REVOLUTE as REVOLUTE
+from .packing import SLIDE as SLIDE
 from .packing import SPHERICAL as SPHERICAL
 from .packing import TRANSLATION as TRANSLATION
 from .packing import armature as armature

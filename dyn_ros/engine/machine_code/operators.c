@@ -21,7 +21,7 @@ typedef struct {
     int64_t row;                        /* first row of the workspace, counted in numbers */
     int64_t columns;                    /* numbers of one state */
     int64_t part;                       /* of a dual number */
-    int64_t is_passed;                  /* index of call_ints that is 1 if it is passed; or -1 */
+    int64_t is_passed;                  /* index of call_ints that is 1 if it is passed or wanted; or -1 */
     int64_t is_parameter;               /* 1 for an input of prepare_code */
 } Slot;
 
@@ -246,6 +246,11 @@ run_operator(Operator *op, const Buffer *inputs, const Buffer *results, int64_t 
         }
         else if (slot->is_parameter) {
             varying_parameters = true;
+        }
+    }
+    for (Py_ssize_t n = 0; n < op->nresults; n++) {
+        if (op->results[n].is_passed >= 0) {
+            call_ints[op->results[n].is_passed] = results[n].data != NULL;
         }
     }
     const double *constants = op->floats;

@@ -138,6 +138,14 @@ class PhysicalConstants(Structure):
         self._assign(total)
 
     @property
+    def joint_placements(self) -> Array:
+        """Constant placement of each joint in its parent's frame, (njoints, 4, 4) [m]; a new array.
+
+        ``liMi`` at zero position.
+        """
+        return np.array([joint.placement for joint in self.tree.joints]).reshape(-1, 4, 4)
+
+    @property
     def is_physical(self) -> NDArray[np.bool_]:
         """True for each joint whose body, with its payloads, can exist, (njoints,) ndarray of bool.
 

@@ -446,3 +446,11 @@ def test_the_body_that_is_wrong_is_named(distance, wrong):
         distance(body, wrong)
     with pytest.raises(ValueError, match="^parameters: expected"):
         distance(wrong, body)
+
+
+@peer.robots(("every_joint", "panda", "talos_reduced"))
+def test_joint_placements_are_those_at_zero_position(robot, root_joint):
+    pair = peer.new_pair(robot, root_joint)
+    dyn_ros.forward_kinematics(pair.model, pair.data, pair.model.neutral())
+    fixed = [not joint.mimic for joint in pair.model.tree.joints]
+    assert np.allclose(pair.data.liMi[fixed], pair.model.joint_placements[fixed], atol=1e-15)
