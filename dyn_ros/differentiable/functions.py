@@ -24,30 +24,6 @@ from .library import Library, checked
 from .operations import ABA, CRBA, FORWARD_KINEMATICS, MINVERSE, RNEA, Operation
 from .rules import Call
 
-PUBLIC = (
-    "aba",
-    "center_of_mass",
-    "centroidal_momentum",
-    "contact_dynamics",
-    "crba",
-    "forward_kinematics",
-    "frame_jacobian",
-    "frame_placement",
-    "frame_placements",
-    "frame_velocity",
-    "generalized_gravity",
-    "integrate",
-    "joint_friction",
-    "kinetic_energy",
-    "mechanical_energy",
-    "minverse",
-    "nonlinear_effects",
-    "potential_energy",
-    "rnea",
-)
-"""The names of the functions."""
-
-
 # --- arguments
 
 

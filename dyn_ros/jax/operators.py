@@ -112,7 +112,7 @@ def _call_engine(*arrays: Any, request: _Request) -> Any:
     call = jax.ffi.ffi_call(_TARGET, _results(request, arrays))
     return call(
         *arrays,
-        operator=np.int64(operator.native.address),
+        operator=np.int64(operator.native.register()),
         passed=_mask(passed),
         wanted=_mask(request.wanted),
     )

@@ -126,6 +126,38 @@ def lift9(A, like):
 
 
 @kernel
+def outer_product(a, b):
+    """Return a b'."""
+    return (
+        a[0] * b[0],
+        a[0] * b[1],
+        a[0] * b[2],
+        a[1] * b[0],
+        a[1] * b[1],
+        a[1] * b[2],
+        a[2] * b[0],
+        a[2] * b[1],
+        a[2] * b[2],
+    )
+
+
+@kernel
+def add9(A, B):
+    """Return A + B."""
+    return (
+        A[0] + B[0],
+        A[1] + B[1],
+        A[2] + B[2],
+        A[3] + B[3],
+        A[4] + B[4],
+        A[5] + B[5],
+        A[6] + B[6],
+        A[7] + B[7],
+        A[8] + B[8],
+    )
+
+
+@kernel
 def transposed(A):
     """Return A'."""
     return A[0], A[3], A[6], A[1], A[4], A[7], A[2], A[5], A[8]

@@ -8,7 +8,7 @@ with respect to them. ``set_constants`` computes such rows from the inputs below
 """
 
 from ..machine_code.declare import kernel
-from .algebra import constant3, lift3, load3, product, rotate, skew
+from .algebra import constant3, lift3, load3, outer_product, product, rotate, skew
 from .fields import field
 from .lanes import load, store
 from .packing import (
@@ -57,18 +57,7 @@ def set_joint_placement(r, i):
     u = lift3(constant3(r.floats, row + AXIS), x[0])
     place = R
     if kind(r, i) == REVOLUTE:
-        v = rotate(R, u)
-        place = (
-            v[0] * u[0],
-            v[0] * u[1],
-            v[0] * u[2],
-            v[1] * u[0],
-            v[1] * u[1],
-            v[1] * u[2],
-            v[2] * u[0],
-            v[2] * u[1],
-            v[2] * u[2],
-        )
+        place = outer_product(rotate(R, u), u)
         S = product(R, skew(u))
         for n in range(9):
             store(r.floats, row + PLACE_SIN + n, S[n])

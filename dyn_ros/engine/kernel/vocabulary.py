@@ -35,6 +35,7 @@ from .algebra import Inertia as Inertia
 from .algebra import Motion as Motion
 from .algebra import Symmetric as Symmetric
 from .algebra import add as add
+from .algebra import add9 as add9
 from .algebra import articulated as articulated
 from .algebra import articulated_add as articulated_add
 from .algebra import articulated_less_outer as articulated_less_outer
@@ -83,6 +84,7 @@ from .algebra import motion_scale as motion_scale
 from .algebra import motion_sub as motion_sub
 from .algebra import motion_to_child as motion_to_child
 from .algebra import motion_to_parent as motion_to_parent
+from .algebra import outer_product as outer_product
 from .algebra import power as power
 from .algebra import product as product
 from .algebra import quaternion_rotation as quaternion_rotation

@@ -11,6 +11,8 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
 
 #define MAX_BUFFERS 64                  /* inputs, and also results; bits of a mask */
 #define MAX_LEADING_AXES 16
@@ -48,6 +50,7 @@ typedef struct {
     Py_ssize_t ninputs, nresults;
     pthread_mutex_t mutex;
     Space *free;
+    int64_t key;                        /* for XLA; 0 until it is registered */
 } Operator;
 
 /* An array: leading axes, then `columns` numbers. */
@@ -376,6 +379,12 @@ enum {XLA_METADATA = 1, XLA_INVALID_ARGUMENT = 3, XLA_FLOAT32 = 11, XLA_FLOAT64 
 enum {XLA_EXECUTE = 3, XLA_MAJOR = 0, XLA_MINOR = 1};
 enum {XLA_OPERATOR, XLA_PASSED, XLA_WANTED, XLA_ATTRIBUTES};    /* sorted by their names */
 
+/* The operators that XLA calls, by number. They are kept: compiled functions can outlive everything
+   else that refers to them, and a function that another process has compiled must not be run. */
+#define MAX_REGISTERED (1 << 16)
+static Operator *registered[MAX_REGISTERED];
+static int64_t nregistered = 0;
+
 typedef struct XlaExtension {
     size_t struct_size;
     int type;
@@ -455,6 +464,19 @@ typedef struct {
     XlaAttributes attributes;
 } XlaCall;
 
+/* The number of the first operator, different in each process. */
+static int64_t
+process_key(void)
+{
+    static int64_t key = 0;
+    if (key == 0) {
+        struct timespec now;
+        clock_gettime(CLOCK_REALTIME, &now);
+        key = ((int64_t)now.tv_sec * 1000000000 + now.tv_nsec) ^ ((int64_t)getpid() << 40);
+    }
+    return key;
+}
+
 static int64_t
 xla_integer(const XlaCall *call, int which)
 {
@@ -496,7 +518,11 @@ run_xla_call(const XlaCall *call)
     if (call->attributes.size != XLA_ATTRIBUTES) {
         return "dyn_ros: unexpected attributes";
     }
-    Operator *op = AT(Operator, xla_integer(call, XLA_OPERATOR));
+    const int64_t key = xla_integer(call, XLA_OPERATOR), number = key - process_key();
+    if (number < 0 || number >= __atomic_load_n(&nregistered, __ATOMIC_ACQUIRE)) {
+        return "dyn_ros: another process has compiled this function; compile it in this one";
+    }
+    Operator *op = registered[number];
     if (!read_xla_buffers(&call->arguments, op->inputs, op->ninputs, xla_integer(call, XLA_PASSED),
                           read)
         || !read_xla_buffers(&call->results, op->results, op->nresults,
@@ -598,20 +624,28 @@ operator_dealloc(Operator *op)
     Py_TYPE(op)->tp_free((PyObject *)op);
 }
 
+/* Return the number by which XLA refers to an operator, which lives from now on. */
 static PyObject *
-operator_address(PyObject *op, void *Py_UNUSED(closure))
+operator_register(Operator *op, PyObject *Py_UNUSED(nothing))
 {
-    return PyLong_FromVoidPtr(op);
+    if (op->key == 0) {
+        if (nregistered == MAX_REGISTERED) {
+            PyErr_SetString(PyExc_RuntimeError, "too many robots and functions for one process");
+            return NULL;
+        }
+        Py_INCREF(op);
+        op->key = process_key() + nregistered;
+        registered[nregistered] = op;
+        __atomic_store_n(&nregistered, nregistered + 1, __ATOMIC_RELEASE);
+    }
+    return PyLong_FromLongLong(op->key);
 }
 
 static PyMethodDef operator_methods[] = {
     {"run", (PyCFunction)operator_run, METH_VARARGS,
      "Run on inputs and results, (address, is_float32, leading shape) or None, for leading axes."},
-    {NULL},
-};
-
-static PyGetSetDef operator_getset[] = {
-    {"address", operator_address, NULL, "What XLA passes to the handler.", NULL},
+    {"register", (PyCFunction)operator_register, METH_NOARGS,
+     "Keep the operator; return the number by which XLA refers to it."},
     {NULL},
 };
 
@@ -624,7 +658,6 @@ static PyTypeObject OperatorType = {
     .tp_new = operator_new,
     .tp_dealloc = (destructor)operator_dealloc,
     .tp_methods = operator_methods,
-    .tp_getset = operator_getset,
 };
 
 static PyMethodDef functions[] = {
