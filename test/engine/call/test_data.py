@@ -139,8 +139,8 @@ def test_what_was_computed_survives_copies():
 def test_a_field_that_only_the_pickling_version_had_is_left_out():
     pair = peer.new_pair("panda")
     M = dyn_ros.crba(pair.model, pair.data, pair.state(1)[0])
-    restore, (model, arrays) = pair.data.__reduce__()
-    other = restore(model, {"of_another_version": (np.zeros(3), (3,)), **arrays})
+    restore, (model, arrays, dtype) = pair.data.__reduce__()
+    other = restore(model, {"of_another_version": (np.zeros(3), (3,)), **arrays}, dtype)
     assert np.array_equal(other.M, M) and not hasattr(other, "of_another_version")
 
 
