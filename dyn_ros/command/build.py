@@ -23,6 +23,7 @@ import dyn_ros.logs.kernels  # noqa: F401 - declares entries
 
 from ..differentiable.operations import OPERATIONS, all_entries
 from ..engine.call.algorithm import ALGORITHMS, Program
+from ..engine.call.batch_rows import SINGLE
 from ..engine.kernel.lanes import LANES
 from ..engine.machine_code import extension, library
 from ..engine.machine_code.compiler import ENTRIES, Entry
@@ -30,7 +31,11 @@ from ..engine.machine_code.targets import TARGETS, best_target, same_architectur
 from ..engine.machine_code.workers import compile_in_processes, worker_environment
 from ..files.writing import install_files
 
-all_entries()  # declares them
+all_entries()  # declares them, as the next lines do
+for _algorithm in ALGORITHMS.values():
+    if not _algorithm.needs_double:
+        for _program in _algorithm.programs:
+            _program.entry_for(SINGLE)
 BATCH_ENTRIES_OF_NODES = ("joint_torque_regressor-lanes", "rnea-lanes")
 
 
