@@ -346,8 +346,8 @@ def single_precision_cells(pair):
 def single_precision_report():
     """Yield the lines of the section on float32."""
     yield (
-        f"Each cell shows the time of a batch of {STATES} states in one thread divided by that of "
-        "the same batch in float32, `Data(model, dtype=np.float32)`, and in parentheses the "
+        f"Each cell shows the time of a batch of {STATES} states in one thread divided by the time "
+        "of the same batch in float32, `Data(model, dtype=np.float32)`, and in parentheses the "
         "largest difference of the results, relative to the largest number in them."
     )
     yield ""

@@ -30,7 +30,7 @@ class ContactRows(NamedTuple):
 
 
 class _Bodies(NamedTuple):
-    """What the rows of all contacts have in common; expressed in the world at its origin."""
+    """Motions that all contacts use, expressed in the world at its origin."""
 
     placements: Any
     v: Any

@@ -86,7 +86,7 @@ def _rigid(lib: Library, X: Any) -> Any:
 
 
 def _default(lib: Library, model: Model, name: str, value: Any, like: Any) -> Any:
-    """Return a parameter, by default that of the model with a name."""
+    """Return a parameter, by default the model's attribute with a name."""
     return lib.parameter(model, name, like) if value is None else value
 
 
@@ -228,8 +228,8 @@ def aba(
 ) -> Any:
     """Compute forward dynamics: the joint accelerations M^-1 (tau - nle + J' f_ext).
 
-    Articulated-body algorithm, Featherstone (2008), table 7.1. The gradient is that of ``rnea``,
-    after a product with M^-1 by the same algorithm.
+    Articulated-body algorithm, Featherstone (2008), table 7.1. Its gradient is computed as for
+    ``rnea``, after a product with M^-1 by the same algorithm.
 
     Parameters
     ----------
@@ -354,7 +354,7 @@ def joint_friction(
     torque : (..., nv), optional
         Torques that move the links [N m, N], for friction that depends on them.
     damping, friction : (..., nv), optional
-        Viscous and Coulomb friction [N m s/rad, N s/m; N m, N]; those of the model by default.
+        Viscous and Coulomb friction [N m s/rad, N s/m; N m, N]; by default the model's.
 
     Returns
     -------

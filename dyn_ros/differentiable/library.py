@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What a library of arrays, torch or JAX, has to offer to the differentiable functions.
+"""Interface of a library of arrays, torch or JAX, for the differentiable functions.
 
 The libraries have most functions of ``xp`` in common, such as ``stack`` and ``einsum``.
 """

@@ -42,7 +42,7 @@ from ..engine.model.model import Model
 
 
 class Kind(enum.Enum):
-    """What a call of an operation computes."""
+    """Quantity that a call of an operation computes."""
 
     VALUE = "value"
     JVP = "jvp"

@@ -7,8 +7,8 @@ weights w, then tangents t and s. None is zero, and absent for an optional argum
 VJP and VJP_JVP are gradients, one for each argument; the others have one result.
 
 ``differentiate`` computes the derivative along tangents of the inputs, ``pull_back`` the gradients
-of the inputs. For aba, inertia_solve, crba and minverse they follow from those of rnea, as
-derivatives of implicit functions, Griewank and Walther (2008), chapter 15:
+of the inputs. For aba, inertia_solve, crba and minverse they follow from the derivatives of rnea,
+as derivatives of implicit functions, Griewank and Walther (2008), chapter 15:
 
     rnea(q, v, ddq) = tau:  M d(ddq) = d(tau) - rnea'(q, v, ddq) (dq, dv, 0)
 """
@@ -300,7 +300,8 @@ def _for_columns(array: Any, naxes: int) -> Any:
     return array.reshape((*shape[:position], 1, *shape[position:]))
 
 
-_CRBA_AXES = (1, 2, 1, 3)  # of q, the inertial parameters, the armature and the joint placements
+_CRBA_AXES = (1, 2, 1, 3)
+"""Numbers of axes of one state: q, inertial parameters, armature and joint placements."""
 
 
 def _columns_of_inertia(arrays: Arrays, model: Model, x: Sequence[Any]) -> list[Any]:

@@ -10,7 +10,7 @@ First and second derivatives are available in reverse and forward mode, also wit
 and ``torch.compile``; third derivatives raise a NotImplementedError.
 
 **Configurations.** Quaternions in q need not be normalized. The gradient with respect to q, (...,
-nq), is that of the function of the configuration with normalized quaternions. With
+nq), belongs to the function of the normalized configuration. With
 ``tangent=True``, its first nv numbers are the gradient in the tangent space, as the engine's
 derivatives have it, and the others are zero.
 

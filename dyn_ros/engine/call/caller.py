@@ -395,10 +395,8 @@ class Caller:
     ) -> dict[Field, Array]:
         """Run on one state after the other, as the extension does for few states."""
         algorithm, model, single = self._algorithm, data.model, self._single_states(data)
-        arrays = {
-            f: (given.get(f) or batch.new_result(data, f, size, constraints)).array
-            for f in self._results
-        }
+        results = self._results_in_memory(data, size, constraints, given)
+        arrays = {f: result.array for f, result in results.items()}
         is_singular = False
         for n in range(size):
             state = tuple(None if x is None else x[n] for x in values)
@@ -414,6 +412,14 @@ class Caller:
         if is_singular:
             algorithm.raise_if_singular(model, values)
         return arrays
+
+    def _results_in_memory(
+        self, data: Data, size: int, constraints: int, given: dict[Field, batch.Result]
+    ) -> dict[Field, batch.Result]:
+        """Return the memory of all results, new unless it is given."""
+        return {
+            f: given.get(f) or batch.new_result(data, f, size, constraints) for f in self._results
+        }
 
     def _load_lanes(self, data: Data) -> None:
         """Load the machine code of batches."""
@@ -436,9 +442,7 @@ class Caller:
         algorithm, model = self._algorithm, data.model
         precision = data._precision
         self._load_lanes(data)
-        results = {
-            f: given.get(f) or batch.new_result(data, f, size, constraints) for f in self._results
-        }
+        results = self._results_in_memory(data, size, constraints, given)
         arrays = {f: result.array for f, result in results.items()}
         stored = [results.get(f, batch.NO_RESULT) for f in algorithm.results]
         outputs = tuple(result.rows for result in stored)
@@ -484,10 +488,8 @@ class Caller:
     ) -> dict[Field, Array]:
         """Run a batch without the compiler: one state after the other."""
         model = data.model
-        arrays = {
-            f: (given.get(f) or batch.new_result(data, f, size, constraints)).array
-            for f in self._results
-        }
+        results = self._results_in_memory(data, size, constraints, given)
+        arrays = {f: result.array for f, result in results.items()}
         ready = data._state_calls.get(self) or self._prepare(data)
         for n in range(size):
             state = [None if x is None else x[n] for x in values]

@@ -118,7 +118,7 @@ class Data(_Base):
     _max_single_states: dict[Any, int]  # caller -> the largest number of these
     _packed_constraints: dict[tuple, Any]  # arguments -> integers of contacts or constraints
     _last_packed: tuple[tuple, Any]  # contacts and settings, compared without hashing; result
-    _precision: Precision  # of inputs and results
+    _precision: Precision
     _in_double: Data | None  # for functions that need double precision
     _busy_thread: int  # the one that computes, or last computed, a batch
     _threads: WorkerThreads
