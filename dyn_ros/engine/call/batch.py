@@ -33,6 +33,7 @@ _LONG_ROW = 8  # cache lines
 _FLOATS = 5  # among the arguments of run_batch, as FLOATS in extension.h
 _SINGLE_STATES = (300, 2), (10000, 3), (math.inf, 1)
 """Largest numbers in the results of a state, and of states that run one by one, as measured."""
+_UNSET, _ZEROS, _PLACEMENTS, _COPIED = range(4)  # MemoryKind in small_batch.c
 _FIRST_CACHE_SIZE = 1 << 15  # bytes
 _MAX_LANES_SIZE = 1 << 22  # bytes of a workspace that is in the caches
 _MIN_UNCACHED_SIZE = 1 << 23  # bytes; larger results do not stay in the caches
@@ -162,11 +163,27 @@ class BatchSpace:
             tiles = self._address_of_tiles(f, length)
             own_tiles = self._address_of_tiles(f, math.prod(shape))
             order = self._address_of_order(f, shape) if f.transposed else 0
-            row = algorithm.results.index(f)
-            start = 8 * _first_row(single.workspace, f)
-            memory = _extension.address(single.workspace.work) + start
-            places = (row, tiles, own_tiles, order, memory)
-            outputs.append((*places, length, f.transposed, len(shape), *axes))
+            row, workspace = algorithm.results.index(f), single.workspace
+            first_row = _first_row(workspace, f)
+            universe_length = first_row - workspace.offset(f)
+            outputs.append(
+                (
+                    row,
+                    tiles,
+                    own_tiles,
+                    order,
+                    _extension.address(workspace.work) + 8 * first_row,
+                    _extension.address(workspace.call_ints) + 8 * (packing.OFFSET + f),
+                    workspace.offset(f),
+                    universe_length,
+                    _memory_kind(f),
+                    length,
+                    _row_length((universe_length + math.prod(shape),), self._precision),
+                    f.transposed,
+                    len(shape),
+                    *axes,
+                )
+            )
         return _extension.PreparedBatch(
             model,
             (self, model._ints, model._floats),
@@ -250,6 +267,13 @@ class BatchSpace:
             empty = ~full[first[:, None] + np.arange(lanes)].any(axis=1)
             tiles[empty] = self._workspace.offset(EMPTY)
         return tiles
+
+
+def _memory_kind(field: Field) -> int:
+    """Return what the memory of a result must hold before a kernel writes to it."""
+    if field.is_open:
+        return _COPIED
+    return _PLACEMENTS if field.holds_placements else _ZEROS if field.zeros else _UNSET
 
 
 class SingleStates(NamedTuple):

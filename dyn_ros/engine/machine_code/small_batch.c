@@ -12,14 +12,19 @@
 #include <time.h>
 
 #define MAX_RESULT_SIZE (1 << 20)       /* bytes; Python allocates larger ones */
-#define MIN_BUFFER_SIZE (1 << 13)       /* bytes; NumPy allocates smaller ones */
+#define MIN_BUFFER_SIZE (1 << 10)       /* bytes; NumPy allocates smaller ones */
 #define MAX_FREE_BUFFERS 64             /* enough for a few calls */
 #define MAX_FREE_SIZE (1 << 25)         /* bytes in free buffers */
 #define ALIGNMENT 64                    /* bytes: a cache line */
-#define PAGE 4096                       /* bytes; sizes of buffers are multiples of it */
+#define BUFFER_STEP 1024                /* bytes; sizes of buffers are multiples of it */
 #define MAX_TIME_WITH_GIL 20e-6         /* s; a longer call lets other threads run */
 #define TIMED_CALLS 8                   /* calls whose fastest one measures the time of a tile */
 #define MAX_AXES 3                      /* of a result of one state */
+#define PLACEMENT 16                    /* numbers of a homogeneous matrix */
+#define PADDING 128                     /* bytes past a result that kernels may read and write */
+
+/* What the memory of a result must hold before the kernel for one state writes to it. */
+typedef enum {UNSET, ZEROS, PLACEMENTS, COPIED} MemoryKind;     /* COPIED: it is not written in place */
 
 /* Rows of int64 arrays that Python passes. */
 typedef struct {
@@ -31,7 +36,11 @@ typedef struct {
     int64_t row, tiles, own_tiles;      /* the row of its array; its tiles, also without padding */
     int64_t order;                      /* of its columns in an array of one's own, or 0 */
     int64_t single;                     /* its first number in the memory for one state */
+    int64_t offset, own_offset;         /* an address, and what it holds for that memory */
+    int64_t universe_length;            /* of the row of the universe before it, if any [numbers] */
+    int64_t memory_kind;                /* a MemoryKind */
     int64_t length;                     /* of a state, with padding [numbers] */
+    int64_t memory_length;              /* the same with the row of the universe */
     int64_t is_transposed, ndim, shape[MAX_AXES];
 } BatchOutput;
 
@@ -262,7 +271,7 @@ static PyTypeObject BufferType = {
 static PyObject *
 new_buffer(size_t size)
 {
-    Memory memory = {NULL, (size + PAGE - 1) / PAGE * PAGE};
+    Memory memory = {NULL, (size + BUFFER_STEP - 1) / BUFFER_STEP * BUFFER_STEP};
     for (int n = nfree - 1; n >= 0 && memory.memory == NULL; n--) {
         if (free_buffers[n].size == memory.size) {
             memory = take_buffer(n);
@@ -282,31 +291,44 @@ new_buffer(size_t size)
 
 /* --- */
 
+/* Return true if the kernel for one state writes to the rows of a result, if they are new. Small
+   results are copied, since an array without padding takes less time to create. */
+static bool
+is_in_place(const PreparedBatch *batch, PyObject *out, Py_ssize_t n, int64_t size)
+{
+    const BatchOutput *output = &batch->outputs[n];
+    return own_array(out, n) == NULL && output->memory_kind != COPIED
+           && 8 * size * output->length >= MIN_BUFFER_SIZE;
+}
+
 /* Return a new array of a result, a view of padded rows if necessary, and set its row. */
 static PyObject *
-new_result(const BatchOutput *output, int64_t size, int64_t *row)
+new_result(const BatchOutput *output, int64_t size, bool is_in_place, int64_t *row)
 {
     const int ndim = (int)output->ndim + 1;
-    npy_intp shape[MAX_AXES + 1] = {size}, strides[MAX_AXES + 1] = {8 * output->length};
+    const int64_t row_length = is_in_place ? output->memory_length : output->length;
+    const int64_t start = is_in_place ? output->universe_length : 0;
+    npy_intp shape[MAX_AXES + 1] = {size}, strides[MAX_AXES + 1] = {8 * row_length};
     npy_intp count = 1;
     for (int k = ndim - 1; k > 0; k--) {
         shape[k] = output->shape[k - 1];
         strides[k] = 8 * count;
         count *= shape[k];
     }
-    const size_t bytes = (size_t)(size * output->length) * sizeof(double);
-    const bool is_plain = count == output->length && !output->is_transposed;
-    const npy_intp length = size * output->length;
-    PyObject *base = bytes >= MIN_BUFFER_SIZE ? new_buffer(bytes)
-                     : is_plain               ? PyArray_SimpleNew(ndim, shape, NPY_DOUBLE)
-                                              : PyArray_SimpleNew(1, &length, NPY_DOUBLE);
+    const size_t bytes = (size_t)(size * row_length) * sizeof(double);
+    const bool is_plain = count == row_length && !output->is_transposed;
+    const bool is_array = bytes < MIN_BUFFER_SIZE;
+    const npy_intp length = size * row_length;
+    PyObject *base = !is_array  ? new_buffer(bytes + PADDING)
+                     : is_plain ? PyArray_SimpleNew(ndim, shape, NPY_DOUBLE)
+                                : PyArray_SimpleNew(1, &length, NPY_DOUBLE);
     if (base == NULL) {
         return NULL;
     }
-    const bool is_array = bytes < MIN_BUFFER_SIZE;
-    char *data = is_array ? PyArray_DATA((PyArrayObject *)base) : ((Buffer *)base)->memory.memory;
+    double *data = is_array ? PyArray_DATA((PyArrayObject *)base) : ((Buffer *)base)->memory.memory;
+    data += start;
     row[ADDRESS] = (int64_t)(intptr_t)data;
-    row[COLUMNS] = output->length;
+    row[COLUMNS] = row_length;
     row[TILES] = output->tiles;
     row[ORDER] = 0;
     if (is_plain && is_array) {
@@ -345,9 +367,9 @@ take_result(const BatchOutput *output, PyObject *array, int64_t *row)
     return Py_NewRef(array);
 }
 
-/* Return a list of results, new unless they are in `out`. */
+/* Return a list of results, new unless they are in `out`. `is_single`: for run_single_states. */
 static PyObject *
-new_results(const PreparedBatch *batch, PyObject *out, int64_t size)
+new_results(const PreparedBatch *batch, PyObject *out, int64_t size, bool is_single)
 {
     int64_t *rows = AT(int64_t, batch->arguments[OUTPUTS]);
     for (int64_t n = 0; n < batch->arguments[NOUTPUTS]; n++) {
@@ -358,8 +380,9 @@ new_results(const PreparedBatch *batch, PyObject *out, int64_t size)
         const BatchOutput *output = &batch->outputs[n];
         PyObject *own = own_array(out, n);
         int64_t *row = rows + ARRAY * output->row;
-        PyObject *array = own == NULL ? new_result(output, size, row)
-                                      : take_result(output, own, row);
+        PyObject *array =
+            own == NULL ? new_result(output, size, is_single && is_in_place(batch, out, n, size), row)
+                        : take_result(output, own, row);
         if (array == NULL) {
             Py_CLEAR(results);
         }
@@ -401,10 +424,29 @@ copy_result(const BatchOutput *output, double *target, bool is_reordered)
     }
 }
 
+/* Let the kernel write to the row of a state. The constant entries of its memory are set here. */
+static void
+write_in_place(const BatchOutput *output, double *target)
+{
+    double *memory = target - output->universe_length;
+    const double *own_memory = AT(const double, output->single) - output->universe_length;
+    static const double last_row[] = {0.0, 0.0, 0.0, 1.0};
+    if (output->memory_kind == ZEROS) {
+        memset(memory, 0, (size_t)output->memory_length * sizeof(double));
+    }
+    if (output->memory_kind == PLACEMENTS) {
+        memcpy(memory, own_memory, (size_t)output->universe_length * sizeof(double));
+        for (int64_t end = PLACEMENT; end <= output->memory_length; end += PLACEMENT) {
+            memcpy(memory + end - 4, last_row, sizeof last_row);
+        }
+    }
+    *AT(int64_t, output->offset) = output->own_offset + (memory - own_memory);
+}
+
 /* Run on one state after the other, which is faster for few states. */
 static int64_t
 run_single_states(PreparedBatch *batch, DataBase *data, int64_t selector, PyObject *const *objects,
-                  int64_t size)
+                  PyObject *out, int64_t size)
 {
     const int64_t *rows = AT(int64_t, batch->arguments[OUTPUTS]);
     const bool is_timed = batch->ntimed_states < TIMED_CALLS;
@@ -419,12 +461,25 @@ run_single_states(PreparedBatch *batch, DataBase *data, int64_t selector, PyObje
     }
     const double start = is_timed ? now() : 0.0;
     for (int64_t state = 0; state < size && status == 0; state++) {
+        for (Py_ssize_t n = 0; n < batch->noutputs; n++) {
+            const BatchOutput *output = &batch->outputs[n];
+            const int64_t *row = rows + ARRAY * output->row;
+            if (is_in_place(batch, out, n, size)) {
+                write_in_place(output, AT(double, row[ADDRESS]) + state * row[COLUMNS]);
+            }
+        }
         status = run_state(batch->single, selector, batch->constraints, objects, state);
         for (Py_ssize_t n = 0; n < batch->noutputs; n++) {
             const BatchOutput *output = &batch->outputs[n];
             const int64_t *row = rows + ARRAY * output->row;
-            copy_result(output, AT(double, row[ADDRESS]) + state * row[COLUMNS], row[ORDER] != 0);
+            if (!is_in_place(batch, out, n, size)) {
+                copy_result(output, AT(double, row[ADDRESS]) + state * row[COLUMNS],
+                            row[ORDER] != 0);
+            }
         }
+    }
+    for (Py_ssize_t n = 0; n < batch->noutputs; n++) {
+        *AT(int64_t, batch->outputs[n].offset) = batch->outputs[n].own_offset;
     }
     const double time = is_timed ? (now() - start) / (double)size : 0.0;
     if (is_long) {
@@ -507,10 +562,11 @@ run_small_batch(PyObject *prepared, DataBase *data, PyObject *model, PyObject *o
         && (scratch = PyMem_Malloc((size_t)(size * repeated) * sizeof *scratch)) == NULL) {
         return PyErr_NoMemory();
     }
-    PyObject *results = new_results(batch, out, size);
+    const bool is_single = size <= batch->max_single_states;
+    PyObject *results = new_results(batch, out, size, is_single);
     int64_t status = REJECTED;
-    if (results != NULL && size <= batch->max_single_states) {
-        status = run_single_states(batch, data, selector, objects, size);
+    if (results != NULL && is_single) {
+        status = run_single_states(batch, data, selector, objects, out, size);
     }
     else if (results != NULL) {
         pass_inputs(batch, objects, size, scratch);

@@ -36,8 +36,9 @@ def arrays_of(result):
 
 
 def layout(array):
-    """Return the strides of the axes on which they matter."""
-    return [stride for count, stride in zip(array.shape, array.strides) if count > 1]
+    """Return the strides within a state; those between states depend on padding."""
+    axes = zip(array.shape[1:], array.strides[1:])
+    return [stride for count, stride in axes if count > 1]
 
 
 def batch_arguments(pair, name, size, f_ext=False):
@@ -206,10 +207,30 @@ def test_references_are_balanced():
         with pytest.raises(ValueError, match="finite"):
             dyn_ros.aba_derivatives(pair.model, pair.data, q, np.full_like(v, np.inf), a)
     assert [sys.getrefcount(x) for x in (q, v, a, pair.model, pair.data)] == before
-    arrays = [weakref.ref(array if array.base is None else array.base) for array in results]
+    arrays, bases = [weakref.ref(array) for array in results], [array.base for array in results]
     del results
     gc.collect()
     assert [array() for array in arrays] == [None] * len(arrays)
+    bases.append(object())
+    assert len({sys.getrefcount(base) for base in bases}) == 1
+
+
+def test_few_states_keep_the_results_of_earlier_calls():
+    """The kernel for one state writes to their memory, and to its own for a single state."""
+    pair = peer.new_pair("solo12", "floating")
+    q, v, a, _ = pair.states(3)
+    states = q, v, a
+    expected = [
+        [x.copy() for x in dyn_ros.forward_kinematics(pair.model, pair.data, *state)]
+        for state in zip(*states)
+    ]
+    batches = [dyn_ros.forward_kinematics(pair.model, pair.data, *states) for _ in range(3)]
+    single = dyn_ros.forward_kinematics(pair.model, pair.data, q[1], v[1], a[1])
+    for n in range(3):
+        for result, parts in enumerate(zip(*batches)):
+            for part in parts:
+                assert np.array_equal(part[n], expected[n][result])
+    assert all(map(np.array_equal, single, expected[1]))
 
 
 def test_memory_is_used_again_when_no_array_refers_to_it():
