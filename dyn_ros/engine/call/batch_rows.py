@@ -17,6 +17,7 @@ from ..kernel.lanes import (
     clear_tile_past_caches,
     floats32_at,
     floats_at,
+    gather_short_rows,
     gather_tile,
     integers_at,
     lanes32_at,
@@ -24,6 +25,7 @@ from ..kernel.lanes import (
     load,
     load_lane,
     load_simd,
+    scatter_short_rows,
     scatter_tile,
     scatter_tile_past_caches,
     store,
@@ -118,18 +120,14 @@ def _make_copies(
     def gather_rows(lanes, start, rows, columns, first, count, scratch):
         """Load rows into the lanes, repeating the last one if necessary.
 
-        ``rows`` is an address, and ``scratch`` that of memory for two tiles: rows that are no whole
-        tile are copied to the first one, and transposed to the second one if they are short.
+        ``rows`` is an address, and ``scratch`` that of memory for a tile of rows that are no whole
+        one.
         """
         row, i = number * columns, first * columns
         source, tile = rows + number * i, floats_at(scratch)
         if columns < lanes_count:
-            short = lanes_at(scratch + tile_size)
-            for lane in range(lanes_count):
-                copy_few(scratch + row_size * lane, source + row * min(lane, count - 1), columns)
-            gather_tile(tile, 0, lanes_count, short, 0)
-            for k in range(columns):
-                store(lanes, start + k, load(short, k))
+            if columns > 0:
+                gather_short_rows(floats_at(rows), i, columns, count, lanes, start)
             return
         last = columns - lanes_count
         for n in range((columns + lanes_count - 1) // lanes_count):
@@ -157,9 +155,7 @@ def _make_copies(
         if columns < lanes_count:
             if columns == 0:
                 return
-            scatter_tile(lanes, load(tiles, 0), tile, 0, lanes_count)
-            for lane in range(count):
-                copy_few(target + row * lane, scratch + row_size * lane, columns)
+            scatter_short_rows(lanes, load(tiles, 0), floats, i, columns, count)
         elif count <= MAX_SINGLE_NUMBERS:
             for n in range(ntiles):
                 k, start = load(tiles, n), i + min(lanes_count * n, last)

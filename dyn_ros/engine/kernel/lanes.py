@@ -168,6 +168,23 @@ def scatter_tile(work: Any, k: int, floats: Any, i: int, stride: int) -> None:
             floats[i + lane * stride + n] = work[k + n][lane]
 
 
+def gather_short_rows(floats: Any, i: int, columns: int, count: int, work: Any, k: int) -> None:
+    """Copy ``count`` adjacent rows of floats, the last one repeated, to a workspace of lanes.
+
+    They begin at i, have at most as many columns as there are lanes, and become columns there.
+    """
+    for lane in range(LANES):
+        for n in range(columns):
+            work[k + n][lane] = floats[i + min(lane, count - 1) * columns + n]
+
+
+def scatter_short_rows(work: Any, k: int, floats: Any, i: int, columns: int, count: int) -> None:
+    """Copy rows k ... of the first lanes to adjacent rows of floats; see ``gather_short_rows``."""
+    for lane in range(count):
+        for n in range(columns):
+            floats[i + lane * columns + n] = work[k + n][lane]
+
+
 def scatter_tile_past_caches(work: Any, k: int, floats: Any, i: int, stride: int) -> None:
     """Copy a tile like ``scatter_tile``, with nontemporal stores, for results beyond the caches.
 

@@ -435,22 +435,26 @@ def _store_simd(typing: Any, a: Any, i: Any, count: Any, x: Any) -> Any:
     return types.none(a, types.intp, types.intp, x), codegen
 
 
+def _shuffled(builder: Any, a: Any, b: Any, places: Any) -> Any:
+    """Return the numbers at some places of two vectors, one after the other."""
+    mask = ir.Constant(ir.VectorType(ir.IntType(32), len(places)), list(places))
+    return builder.shuffle_vector(a, b, mask)
+
+
 def _transposed(builder: Any, block: Any) -> Any:
-    """Transpose as many vectors as each has numbers, by swapping blocks of increasing size."""
+    """Transpose squares side by side in vectors, by swapping blocks of increasing size."""
     block, distance = list(block), 1
-    count = len(block)
-    while distance < count:
-        for n in range(count):
+    length = block[0].type.count
+    while distance < len(block):
+        for n in range(len(block)):
             if not n & distance:
                 pair = block[n], block[n | distance]
-                masks = (
-                    [p if not p & distance else count + (p ^ distance) for p in range(count)],
-                    [p | distance if not p & distance else count + p for p in range(count)],
+                places = (
+                    [p if not p & distance else length + (p ^ distance) for p in range(length)],
+                    [p | distance if not p & distance else length + p for p in range(length)],
                 )
-                for target, mask in zip((n, n | distance), masks):
-                    block[target] = builder.shuffle_vector(
-                        *pair, ir.Constant(ir.VectorType(ir.IntType(32), count), mask)
-                    )
+                for target, source in zip((n, n | distance), places):
+                    block[target] = _shuffled(builder, *pair, source)
         distance *= 2
     return block
 
@@ -502,6 +506,91 @@ def _(typing: Any, floats: Any, i: Any, stride: Any, work: Any, k: Any) -> Any:
         return context.get_dummy_value()
 
     return types.none(floats, types.intp, types.intp, work, types.intp), codegen
+
+
+def _row_pointers(context: Any, builder: Any, row: Any, lanes_count: int, args: Any) -> Any:
+    """Yield pointers to adjacent rows of some type, one for each lane, the last one repeated."""
+    pointer, start, columns, count = args
+    last = builder.sub(count, context.get_constant(types.intp, 1))
+    for number in range(lanes_count):
+        lane = context.get_constant(types.intp, number)
+        lane = builder.select(builder.icmp_signed("<", lane, last), lane, last)
+        place = builder.gep(pointer, [builder.add(start, builder.mul(lane, columns))])
+        yield builder.bitcast(place, row.vector.as_pointer())
+
+
+def _for_row_types(builder: Any, number: Any, columns: Any, copy: Any) -> None:
+    """Emit ``copy`` for rows of half as many numbers as there are lanes, and for longer ones."""
+    half = number.count // 2
+    is_half = builder.icmp_signed("<=", columns, ir.Constant(columns.type, half))
+    with builder.if_else(is_half) as (then, otherwise):
+        with then:
+            copy(VectorType(half, 0, number.bits))
+        with otherwise:
+            copy(VectorType(number.count, 0, number.bits))
+
+
+@intrinsic(la.gather_short_rows)
+def _(typing: Any, floats: Any, i: Any, columns: Any, count: Any, work: Any, k: Any) -> Any:
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        number = _tile_type(work.dtype)
+        *rows, work_pointer, first = args
+        columns = args[2]
+
+        def copy(row: Any) -> None:
+            mask = _first(builder, columns, row.count)
+            zeros = ir.Constant(row.vector, [0.0] * row.count)
+            alignment = ir.Constant(ir.IntType(32), number.bits // 8)
+            block = [
+                _masked(builder, "load", row, row.vector, [pointer, alignment, mask, zeros])
+                for pointer in _row_pointers(context, builder, row, number.count, rows)
+            ]
+            if row.count < number.count:
+                block = [
+                    _shuffled(builder, *pair, range(number.count))
+                    for pair in zip(block, block[row.count :])
+                ]
+            block = _transposed(builder, block)
+            last = builder.sub(columns, context.get_constant(types.intp, 1))
+            for column in reversed(range(row.count)):  # rows after the last one are overwritten
+                n = context.get_constant(types.intp, column)
+                n = builder.select(builder.icmp_signed("<", n, last), n, last)
+                target = builder.gep(work_pointer, [builder.add(first, n)])
+                target = builder.bitcast(target, number.vector.as_pointer())
+                builder.store(block[column], target, align=4)
+
+        _for_row_types(builder, number, columns, copy)
+        return context.get_dummy_value()
+
+    return types.none(floats, types.intp, types.intp, types.intp, work, types.intp), codegen
+
+
+@intrinsic(la.scatter_short_rows)
+def _(typing: Any, work: Any, k: Any, floats: Any, i: Any, columns: Any, count: Any) -> Any:
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        number = _tile_type(work.dtype)
+        work_pointer, first, *rows = args
+        columns = args[4]
+
+        def copy(row: Any) -> None:
+            sources = _lane_pointers(context, builder, number, work_pointer, first)
+            block = [builder.load(next(sources), align=4) for _ in range(row.count)]
+            block = _transposed(builder, block)
+            mask = _first(builder, columns, row.count)
+            alignment = ir.Constant(ir.IntType(32), number.bits // 8)
+            targets = _row_pointers(context, builder, row, number.count, rows)
+            stores = [
+                (pointer, _shuffled(builder, block[lane % row.count], block[0], places))
+                for lane, pointer in enumerate(targets)
+                for places in [range(lane - lane % row.count, lane - lane % row.count + row.count)]
+            ]
+            for pointer, value in reversed(stores):  # the last row is overwritten by its lane
+                _masked(builder, "store", row, ir.VoidType(), [value, pointer, alignment, mask])
+
+        _for_row_types(builder, number, columns, copy)
+        return context.get_dummy_value()
+
+    return types.none(work, types.intp, floats, types.intp, types.intp, types.intp), codegen
 
 
 def _scatter_tile(function: Any, past_caches: Any) -> Any:
