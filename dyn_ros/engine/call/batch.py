@@ -20,7 +20,7 @@ from ..machine_code import extension
 from ..machine_code.declare import JIT
 from ..model.model import Model
 from . import entries
-from .batch_rows import ARRAY, ORDER, REJECTED, TILES, Precision
+from .batch_rows import ARRAY, DOUBLE, ORDER, REJECTED, TILES, Precision
 from .data import Data
 from .workspace import Workspace, allocate_aligned
 
@@ -34,6 +34,7 @@ _FLOATS = 5  # among the arguments of run_batch, as FLOATS in extension.h
 _SINGLE_STATES = (300, 2), (10000, 3), (math.inf, 1)
 """Largest numbers in the results of a state, and of states that run one by one, as measured."""
 _UNSET, _ZEROS, _PLACEMENTS, _COPIED = range(4)  # MemoryKind in small_batch.c
+_NO_PLACE = (0,) * 6  # of a result, without SingleStates
 _FIRST_CACHE_SIZE = 1 << 15  # bytes
 _MAX_LANES_SIZE = 1 << 22  # bytes of a workspace that is in the caches
 _MIN_UNCACHED_SIZE = 1 << 23  # bytes; larger results do not stay in the caches
@@ -135,12 +136,13 @@ class BatchSpace:
         results: Sequence[Field],
         make: Callable[..., Any] | None,
         constraints: int,
-        single: "SingleStates",
+        single: "SingleStates | None",
         max_single_states: int,
     ) -> Any:
         """Return the extension's object for batches with small results.
 
-        It is for one number of constraints, and one choice of ``results``.
+        It is for one number of constraints, and one choice of ``results``. Without ``single``, all
+        batches run in lanes.
         """
         model, call_ints = self._workspace.model, _extension.address(self._workspace.call_ints)
         addresses = [
@@ -163,22 +165,14 @@ class BatchSpace:
             tiles = self._address_of_tiles(f, length)
             own_tiles = self._address_of_tiles(f, math.prod(shape))
             order = self._address_of_order(f, shape) if f.transposed else 0
-            row, workspace = algorithm.results.index(f), single.workspace
-            first_row = _first_row(workspace, f)
-            universe_length = first_row - workspace.offset(f)
             outputs.append(
                 (
-                    row,
+                    algorithm.results.index(f),
                     tiles,
                     own_tiles,
                     order,
-                    _extension.address(workspace.work) + 8 * first_row,
-                    _extension.address(workspace.call_ints) + 8 * (packing.OFFSET + f),
-                    workspace.offset(f),
-                    universe_length,
-                    _memory_kind(f),
                     length,
-                    _row_length((universe_length + math.prod(shape),), self._precision),
+                    *(single.place(f, constraints) if single else _NO_PLACE),
                     f.transposed,
                     len(shape),
                     *axes,
@@ -188,7 +182,7 @@ class BatchSpace:
             model,
             (self, model._ints, model._floats),
             make,
-            single.prepared,
+            single and single.prepared,
             max_single_states,
             np.array([(*addresses, 0, 0, False)], np.int64),  # FIRST, LAST, IS_LARGE
             call_ints + 8 * packing.NCONSTRAINTS,
@@ -196,6 +190,7 @@ class BatchSpace:
             np.array(inputs, np.int64),
             np.array(outputs, np.int64),
             entries.option_rows(algorithm.options, call_ints),
+            model._floats[:0] if self._constants is model._floats else model._floats,
         )
 
     def add_up(self, start: int, stop: int, sums: Sequence[Field]) -> int:
@@ -281,6 +276,20 @@ class SingleStates(NamedTuple):
 
     workspace: Workspace
     prepared: Any  # the extension's object
+
+    def place(self, field: Field, constraints: int) -> tuple[int, ...]:
+        """Return where a result is, and what its kernel expects, as a BatchOutput."""
+        workspace, first_row = self.workspace, _first_row(self.workspace, field)
+        universe_length = first_row - workspace.offset(field)
+        shape = _row_shape(workspace.model, field, constraints)
+        return (
+            _extension.address(workspace.work) + 8 * first_row,
+            _extension.address(workspace.call_ints) + 8 * (packing.OFFSET + field),
+            workspace.offset(field),
+            universe_length,
+            _memory_kind(field),
+            _row_length((universe_length + math.prod(shape),), DOUBLE),
+        )
 
 
 def max_single_states(workspace: Workspace, results: Sequence[Field]) -> int:

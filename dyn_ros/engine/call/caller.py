@@ -296,6 +296,8 @@ class Caller:
         arrays = data._run_busy(
             lambda: run(data, selector, values, constraints, nstates, threads, given)
         )
+        if nstates and threads == 1 and not in_double:
+            self._prepare_batch(data, constraints)
         if size is None:
             arrays = {f: array if f.summed else array[0] for f, array in arrays.items()}
             arrays = {f: x.item() if f.shape == () else x for f, x in arrays.items()}
@@ -354,8 +356,10 @@ class Caller:
         spaces = data._batch_spaces.setdefault(algorithm, [])
         if not spaces:
             self._load_lanes(data)
-            spaces.append(batch.BatchSpace(data.model, algorithm, DOUBLE))
-        single, limit = self._single_states(data), self._max_single_states(data)
+            spaces.append(batch.BatchSpace(data.model, algorithm, data._precision))
+        single, limit = None, -1
+        if data._precision is DOUBLE:
+            single, limit = self._single_states(data), self._max_single_states(data)
         prepared[self._number] = spaces[0].prepare(
             algorithm, self._results, make, constraints, single, limit
         )

@@ -4,7 +4,8 @@
    The call of an algorithm for a batch in one thread whose results are small.
 
    A PreparedBatch describes the arrays of such calls. Whatever is not a plain call with valid arrays
-   is left to Python, as in one_state.c. Arrays of one state are repeated for each state. */
+   is left to Python, as in one_state.c. Arrays of one state are repeated for each state. In float32,
+   a single state is a batch of one, of which the results have no leading axis. */
 #define NO_IMPORT_ARRAY
 #include "extension.h"
 
@@ -35,12 +36,12 @@ typedef struct {
 typedef struct {
     int64_t row, tiles, own_tiles;      /* the row of its array; its tiles, also without padding */
     int64_t order;                      /* of its columns in an array of one's own, or 0 */
+    int64_t length;                     /* of a state, with padding [numbers] */
     int64_t single;                     /* its first number in the memory for one state */
     int64_t offset, own_offset;         /* an address, and what it holds for that memory */
     int64_t universe_length;            /* of the row of the universe before it, if any [numbers] */
     int64_t memory_kind;                /* a MemoryKind */
-    int64_t length;                     /* of a state, with padding [numbers] */
-    int64_t memory_length;              /* the same with the row of the universe */
+    int64_t memory_length;              /* as length, with the row of the universe */
     int64_t is_transposed, ndim, shape[MAX_AXES];
 } BatchOutput;
 
@@ -50,6 +51,10 @@ typedef struct {
     PyObject *single;                   /* the Prepared for few states */
     Py_ssize_t max_single_states;
     const int64_t *arguments;           /* of run_batch, without FIRST and LAST */
+    int type;                           /* of the numbers, for NumPy */
+    int64_t number_size;                /* bytes */
+    const double *constants;            /* of the model; the first nconverted are copied to FLOATS */
+    int64_t nconverted;                 /* 0 of float64 */
     const BatchInput *inputs;
     const BatchOutput *outputs;
     const Option *options;
@@ -70,12 +75,14 @@ has_input_shape(const BatchInput *input, PyArrayObject *array, bool is_batch)
 }
 
 /* Return the number of states of some inputs; 0 if Python has to handle them. Store the number of
-   numbers in inputs that have to be repeated for each state. */
+   numbers in inputs that have to be repeated for each state, and if all are of a single state. */
 static int64_t
-count_states(const PreparedBatch *batch, PyObject *const *objects, int64_t *repeated)
+count_states(const PreparedBatch *batch, PyObject *const *objects, int64_t *repeated,
+             bool *is_state)
 {
     int64_t size = 0;
     *repeated = 0;
+    *is_state = false;
     for (Py_ssize_t n = 0; n < batch->ninputs; n++) {
         const BatchInput *input = &batch->inputs[n];
         if (objects[n] == Py_None && !input->is_required) {
@@ -85,10 +92,13 @@ count_states(const PreparedBatch *batch, PyObject *const *objects, int64_t *repe
             return 0;
         }
         PyArrayObject *array = (PyArrayObject *)objects[n];
-        if (PyArray_TYPE(array) != NPY_DOUBLE || !PyArray_ISBEHAVED_RO(array)) {
+        if (PyArray_TYPE(array) != batch->type || !PyArray_ISBEHAVED_RO(array)) {
             return 0;
         }
         if (has_input_shape(input, array, false)) {
+            if (batch->type != NPY_DOUBLE && !PyArray_IS_C_CONTIGUOUS(array)) {
+                return 0;
+            }
             *repeated += input->rows * input->columns;
             continue;
         }
@@ -96,6 +106,10 @@ count_states(const PreparedBatch *batch, PyObject *const *objects, int64_t *repe
             return 0;
         }
         size = PyArray_DIM(array, 0);
+    }
+    if (size == 0 && *repeated > 0 && batch->type != NPY_DOUBLE) {
+        *is_state = true;
+        return 1;
     }
     return size;
 }
@@ -124,14 +138,14 @@ overlap(PyArrayObject *one, PyArrayObject *other)
 
 /* Return true if an array can take a result. */
 static bool
-can_take(const BatchOutput *output, PyObject *object, int64_t size)
+can_take(const BatchOutput *output, int type, PyObject *object, int64_t size)
 {
     if (!PyArray_CheckExact(object)) {
         return false;
     }
     PyArrayObject *array = (PyArrayObject *)object;
     const int ndim = (int)output->ndim, swapped = output->is_transposed ? ndim - 2 : ndim;
-    if (PyArray_TYPE(array) != NPY_DOUBLE || !PyArray_ISCARRAY(array)
+    if (PyArray_TYPE(array) != type || !PyArray_ISCARRAY(array)
         || PyArray_NDIM(array) != ndim + 1 || PyArray_DIM(array, 0) != size) {
         return false;
     }
@@ -160,7 +174,7 @@ can_take_results(const PreparedBatch *batch, PyObject *out, int64_t size, PyObje
         if (array == NULL) {
             continue;
         }
-        if (!can_take(&batch->outputs[n], array, size)) {
+        if (!can_take(&batch->outputs[n], batch->type, array, size)) {
             return false;
         }
         for (Py_ssize_t k = 0; k < batch->ninputs; k++) {
@@ -188,12 +202,12 @@ fits(const PreparedBatch *batch, int64_t size, int64_t repeated)
         const int64_t length = batch->outputs[n].length;
         largest = length > largest ? length : largest;
     }
-    return size < MAX_RESULT_SIZE && 8 * size * largest < MAX_RESULT_SIZE;
+    return size < MAX_RESULT_SIZE && batch->number_size * size * largest < MAX_RESULT_SIZE;
 }
 
 /* Set the rows of the inputs; `scratch` is for those that are repeated. */
 static void
-pass_inputs(const PreparedBatch *batch, PyObject *const *objects, int64_t size, double *scratch)
+pass_inputs(const PreparedBatch *batch, PyObject *const *objects, int64_t size, char *scratch)
 {
     int64_t *row = AT(int64_t, batch->arguments[INPUTS]);
     for (Py_ssize_t n = 0; n < batch->ninputs; n++, row += ARRAY) {
@@ -208,12 +222,18 @@ pass_inputs(const PreparedBatch *batch, PyObject *const *objects, int64_t size, 
         PyArrayObject *array = (PyArrayObject *)objects[n];
         row[ADDRESS] = (int64_t)(intptr_t)PyArray_DATA(array);
         if (PyArray_NDIM(array) == input->ndim) {
+            const size_t bytes = (size_t)(count * batch->number_size);
             row[ADDRESS] = (int64_t)(intptr_t)scratch;
-            copy_numbers(scratch, array);
-            for (int64_t state = 1; state < size; state++) {
-                memcpy(scratch + state * count, scratch, (size_t)count * sizeof *scratch);
+            if (batch->type == NPY_DOUBLE) {
+                copy_numbers((double *)scratch, array);
             }
-            scratch += size * count;
+            else {
+                memcpy(scratch, PyArray_DATA(array), bytes);
+            }
+            for (int64_t state = 1; state < size; state++) {
+                memcpy(scratch + (size_t)state * bytes, scratch, bytes);
+            }
+            scratch += (size_t)size * bytes;
         }
     }
 }
@@ -298,35 +318,37 @@ is_in_place(const PreparedBatch *batch, PyObject *out, Py_ssize_t n, int64_t siz
 {
     const BatchOutput *output = &batch->outputs[n];
     return own_array(out, n) == NULL && output->memory_kind != COPIED
-           && 8 * size * output->length >= MIN_BUFFER_SIZE;
+           && batch->number_size * size * output->length >= MIN_BUFFER_SIZE;
 }
 
 /* Return a new array of a result, a view of padded rows if necessary, and set its row. */
 static PyObject *
-new_result(const BatchOutput *output, int64_t size, bool is_in_place, int64_t *row)
+new_result(const PreparedBatch *batch, const BatchOutput *output, int64_t size, bool is_state,
+           bool is_in_place, int64_t *row)
 {
     const int ndim = (int)output->ndim + 1;
+    const npy_intp number_size = (npy_intp)batch->number_size;
     const int64_t row_length = is_in_place ? output->memory_length : output->length;
     const int64_t start = is_in_place ? output->universe_length : 0;
-    npy_intp shape[MAX_AXES + 1] = {size}, strides[MAX_AXES + 1] = {8 * row_length};
+    npy_intp shape[MAX_AXES + 1] = {size}, strides[MAX_AXES + 1] = {number_size * row_length};
     npy_intp count = 1;
     for (int k = ndim - 1; k > 0; k--) {
         shape[k] = output->shape[k - 1];
-        strides[k] = 8 * count;
+        strides[k] = number_size * count;
         count *= shape[k];
     }
-    const size_t bytes = (size_t)(size * row_length) * sizeof(double);
+    const size_t bytes = (size_t)(size * row_length * number_size);
     const bool is_plain = count == row_length && !output->is_transposed;
     const bool is_array = bytes < MIN_BUFFER_SIZE;
     const npy_intp length = size * row_length;
     PyObject *base = !is_array  ? new_buffer(bytes + PADDING)
-                     : is_plain ? PyArray_SimpleNew(ndim, shape, NPY_DOUBLE)
-                                : PyArray_SimpleNew(1, &length, NPY_DOUBLE);
+                     : is_plain ? PyArray_SimpleNew(ndim - is_state, shape + is_state, batch->type)
+                                : PyArray_SimpleNew(1, &length, batch->type);
     if (base == NULL) {
         return NULL;
     }
-    double *data = is_array ? PyArray_DATA((PyArrayObject *)base) : ((Buffer *)base)->memory.memory;
-    data += start;
+    char *data = is_array ? PyArray_DATA((PyArrayObject *)base) : ((Buffer *)base)->memory.memory;
+    data += start * number_size;
     row[ADDRESS] = (int64_t)(intptr_t)data;
     row[COLUMNS] = row_length;
     row[TILES] = output->tiles;
@@ -339,9 +361,9 @@ new_result(const BatchOutput *output, int64_t size, bool is_in_place, int64_t *r
         shape[ndim - 1] = shape[ndim - 2], shape[ndim - 2] = last;
         strides[ndim - 1] = strides[ndim - 2], strides[ndim - 2] = stride;
     }
-    PyObject *view = PyArray_NewFromDescr(&PyArray_Type, PyArray_DescrFromType(NPY_DOUBLE), ndim,
-                                          shape, strides, data,
-                                          NPY_ARRAY_WRITEABLE | NPY_ARRAY_ALIGNED, NULL);
+    PyObject *view = PyArray_NewFromDescr(&PyArray_Type, PyArray_DescrFromType(batch->type),
+                                          ndim - is_state, shape + is_state, strides + is_state,
+                                          data, NPY_ARRAY_WRITEABLE | NPY_ARRAY_ALIGNED, NULL);
     if (view == NULL) {
         Py_DECREF(base);
         return NULL;
@@ -369,7 +391,7 @@ take_result(const BatchOutput *output, PyObject *array, int64_t *row)
 
 /* Return a list of results, new unless they are in `out`. `is_single`: for run_single_states. */
 static PyObject *
-new_results(const PreparedBatch *batch, PyObject *out, int64_t size, bool is_single)
+new_results(const PreparedBatch *batch, PyObject *out, int64_t size, bool is_state, bool is_single)
 {
     int64_t *rows = AT(int64_t, batch->arguments[OUTPUTS]);
     for (int64_t n = 0; n < batch->arguments[NOUTPUTS]; n++) {
@@ -381,7 +403,8 @@ new_results(const PreparedBatch *batch, PyObject *out, int64_t size, bool is_sin
         PyObject *own = own_array(out, n);
         int64_t *row = rows + ARRAY * output->row;
         PyObject *array =
-            own == NULL ? new_result(output, size, is_single && is_in_place(batch, out, n, size), row)
+            own == NULL ? new_result(batch, output, size, is_state,
+                                     is_single && is_in_place(batch, out, n, size), row)
                         : take_result(output, own, row);
         if (array == NULL) {
             Py_CLEAR(results);
@@ -494,12 +517,23 @@ run_single_states(PreparedBatch *batch, DataBase *data, int64_t selector, PyObje
     return status;
 }
 
+/* Convert the constants of the model, which may have changed since the last call. */
+static void
+convert_constants(const PreparedBatch *batch)
+{
+    float *target = AT(float, batch->arguments[FLOATS]);
+    for (int64_t n = 0; n < batch->nconverted; n++) {
+        target[n] = (float)batch->constants[n];
+    }
+}
+
 /* Run on all states; measure the time of the first calls. */
 static int64_t
 run_states(PreparedBatch *batch, DataBase *data, int64_t size)
 {
     int64_t arguments[NARGUMENTS], status;
     memcpy(arguments, batch->arguments, sizeof arguments);
+    convert_constants(batch);
     arguments[FIRST] = 0;
     arguments[LAST] = size;
     const double ntiles = (double)((size + arguments[LANES] - 1) / arguments[LANES]);
@@ -525,11 +559,31 @@ run_states(PreparedBatch *batch, DataBase *data, int64_t size)
     return status;
 }
 
+/* Replace arrays of single numbers in a list of results of one state; return -1 if that fails. */
+static int
+convert_numbers(const PreparedBatch *batch, PyObject *results)
+{
+    for (Py_ssize_t n = 0; n < batch->noutputs; n++) {
+        if (batch->outputs[n].ndim == 0) {
+            PyArrayObject *array = (PyArrayObject *)PyList_GET_ITEM(results, n);
+            PyObject *number = PyFloat_FromDouble(*(const float *)PyArray_DATA(array));
+            if (number == NULL || PyList_SetItem(results, n, number) < 0) {
+                return -1;
+            }
+        }
+    }
+    return 0;
+}
+
 /* Return what the caller returns for a list of results, which is consumed. */
 static PyObject *
-finish(const PreparedBatch *batch, PyObject *results)
+finish(const PreparedBatch *batch, PyObject *results, bool is_state)
 {
     PyObject *finished;
+    if (is_state && convert_numbers(batch, results) < 0) {
+        Py_DECREF(results);
+        return NULL;
+    }
     if (batch->make != Py_None) {
         finished = PyObject_CallFunctionObjArgs(batch->make, results, NULL);
     }
@@ -552,18 +606,19 @@ run_small_batch(PyObject *prepared, DataBase *data, PyObject *model, PyObject *o
     if (model != batch->model || count != batch->ninputs) {
         return NULL;
     }
-    const int64_t size = count_states(batch, objects, &repeated);
-    if (size == 0 || !fits(batch, size, repeated)
+    bool is_state;
+    const int64_t size = count_states(batch, objects, &repeated, &is_state);
+    if (size == 0 || !fits(batch, size, repeated) || (is_state && out != NULL)
         || (out != NULL && !can_take_results(batch, out, size, objects))) {
         return NULL;
     }
-    double *scratch = NULL;
+    char *scratch = NULL;
     if (repeated > 0
-        && (scratch = PyMem_Malloc((size_t)(size * repeated) * sizeof *scratch)) == NULL) {
+        && (scratch = PyMem_Malloc((size_t)(size * repeated * batch->number_size))) == NULL) {
         return PyErr_NoMemory();
     }
     const bool is_single = size <= batch->max_single_states;
-    PyObject *results = new_results(batch, out, size, is_single);
+    PyObject *results = new_results(batch, out, size, is_state, is_single);
     int64_t status = REJECTED;
     if (results != NULL && is_single) {
         status = run_single_states(batch, data, selector, objects, out, size);
@@ -579,21 +634,24 @@ run_small_batch(PyObject *prepared, DataBase *data, PyObject *model, PyObject *o
         Py_XDECREF(results);
         return NULL;
     }
-    return finish(batch, results);
+    return finish(batch, results, is_state);
 }
 
 static PyObject *
 batch_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
     static char *names[] = {"model", "memory", "make", "single", "max_single_states", "arguments",
-                            "nconstraints", "constraints", "inputs", "outputs", "options", NULL};
+                            "nconstraints", "constraints", "inputs", "outputs", "options",
+                            "converted", NULL};
     PyObject *model, *memory, *make, *single, *run_arguments, *inputs, *outputs, *options;
+    PyArrayObject *converted;
     Py_ssize_t max_single_states;
     long long nconstraints, constraints;
     Py_ssize_t one;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OOOOnOLLOOO:PreparedBatch", names, &model,
-                                     &memory, &make, &single, &max_single_states, &run_arguments, &nconstraints, &constraints,
-                                     &inputs, &outputs, &options)) {
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OOOOnOLLOOOO!:PreparedBatch", names,
+                                     &model, &memory, &make, &single, &max_single_states,
+                                     &run_arguments, &nconstraints, &constraints, &inputs, &outputs,
+                                     &options, &PyArray_Type, &converted)) {
         return NULL;
     }
     PreparedBatch *batch = (PreparedBatch *)type->tp_alloc(type, 0);
@@ -606,14 +664,19 @@ batch_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
     batch->max_single_states = max_single_states;
     batch->nconstraints = nconstraints;
     batch->constraints = constraints;
-    batch->memory = PyTuple_Pack(5, memory, run_arguments, inputs, outputs, options);
+    batch->memory = PyTuple_Pack(6, memory, run_arguments, inputs, outputs, options, converted);
+    batch->constants = PyArray_DATA(converted);
+    batch->nconverted = PyArray_SIZE(converted);
     const size_t width = NARGUMENTS * sizeof(int64_t);
     if (batch->memory == NULL || (batch->arguments = rows_of(run_arguments, width, &one)) == NULL
         || (batch->inputs = rows_of(inputs, sizeof(BatchInput), &batch->ninputs)) == NULL
         || (batch->outputs = rows_of(outputs, sizeof(BatchOutput), &batch->noutputs)) == NULL
         || (batch->options = rows_of(options, sizeof(Option), &batch->noptions)) == NULL) {
         Py_CLEAR(batch);
+        return NULL;
     }
+    batch->number_size = batch->arguments[NUMBER_SIZE];
+    batch->type = batch->number_size == sizeof(double) ? NPY_DOUBLE : NPY_FLOAT;
     return (PyObject *)batch;
 }
 

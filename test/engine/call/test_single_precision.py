@@ -7,12 +7,13 @@ import pickle
 
 import numpy as np
 import pytest
+from engine.call.test_contract import arguments
 from engine.call.test_small_batches import arrays_of, batch_arguments
 
 import dyn_ros
 import peer
 from dyn_ros.engine.algorithms.regressors.normal_equations import NFEATURES
-from dyn_ros.engine.call.algorithm import ALGORITHMS
+from dyn_ros.engine.call.algorithm import ALGORITHMS, Algorithm
 from dyn_ros.engine.call.batch_rows import SINGLE
 from dyn_ros.engine.machine_code.declare import JIT
 
@@ -144,3 +145,37 @@ def test_other_types_are_rejected(dtype):
         return
     with pytest.raises(ValueError, match="dtype: expected np.float64 or np.float32, got"):
         dyn_ros.Data(model, dtype=dtype)
+
+
+@pytest.mark.skipif(not JIT, reason="there is no extension without a compiler")
+@peer.robots(("every_joint", "solo12"))
+def test_small_batches_and_single_states_without_python(robot, root_joint, monkeypatch):
+    """The extension has the results of Python, also after a change of the model."""
+    pair = peer.new_pair(robot, root_joint)
+    data, calls = single(pair), []
+    for name in FUNCTIONS:
+        # momentum_observer_step passes gains of float64, which Python converts.
+        if ALGORITHMS[name].needs_double or name == "momentum_observer_step":
+            continue
+        for size in (1, 7, 16, 17):
+            calls.append((name, with_type(batch_arguments(pair, name, size, True), np.float32)))
+        calls.append((name, with_type(arguments(pair, name, True), np.float32)))
+
+    def results(call_data):
+        return [
+            arrays_of(getattr(dyn_ros, name)(pair.model, call_data(), **given))
+            for name, given in calls
+        ]
+
+    results(lambda: data)
+    pair.model.inertial_parameters = 1.5 * pair.model.inertial_parameters
+    by_python = results(lambda: single(pair))
+
+    def handle(algorithm, *_):
+        raise AssertionError(f"{algorithm.name} was called by Python")
+
+    monkeypatch.setattr(Algorithm, "validate_arguments", handle)
+    for (name, _), found, expected in zip(calls, results(lambda: data), by_python, strict=True):
+        for x, y in zip(found, expected, strict=True):
+            assert np.array_equal(x, y) and type(x) is type(y), name
+            assert np.asarray(x).dtype == np.asarray(y).dtype
