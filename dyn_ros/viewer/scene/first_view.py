@@ -53,6 +53,6 @@ def _link_origins(robot: Model) -> Array:
     """
     q, lower, upper = robot.neutral(), robot.lower, robot.upper
     is_excluded = (q < lower) | (q > upper)
-    q[is_excluded] = 0.5 * (lower + upper)[is_excluded]
+    q[is_excluded] = 0.5 * (lower[is_excluded] + upper[is_excluded])
     points = dyn_ros.frame_placements(robot, dyn_ros.Data(robot), q)[:, :3, 3]
     return np.asarray(points - points[robot.frame_index(robot.tree.root_link)])

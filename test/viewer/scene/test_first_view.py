@@ -45,6 +45,14 @@ def test_limits_that_exclude_zero_bend_the_arm():
     assert view.position[2] < fit_first_view(model).position[2]
 
 
+@pytest.mark.filterwarnings("error")
+def test_joints_without_limits():
+    free = dyn_ros.Model.from_urdf(ARM7, root_joint="floating")
+    fixed = dyn_ros.Model.from_urdf(ARM7)
+    assert np.isinf(free.lower).any()
+    assert np.array_equal(fit_first_view(free).position, fit_first_view(fixed).position)
+
+
 @pytest.mark.parametrize("robot", ["arm7", "quadruped"])
 def test_legends_are_in_the_corners_of_the_picture(robot):
     model = dyn_ros.Model.from_urdf_file(Path(dyn_ros.__file__).parent / "robots" / f"{robot}.urdf")
