@@ -102,6 +102,7 @@ class Watch:
 
 def pytest_configure(config):
     config.pluginmanager.register(Watch())
+    config.addinivalue_line("markers", "long: runs only with --long")
 
 
 @pytest.fixture(scope="module")
@@ -152,20 +153,28 @@ def pytest_addoption(parser):
         action="store_true",
         help="run one case of each test, and none that starts processes or takes seconds",
     )
+    parser.addoption("--long", action="store_true", help="also run cases that take minutes in all")
+
+
+def keep(config, items, is_kept):
+    """Deselect all other tests."""
+    config.hook.pytest_deselected(items=[item for item in items if not is_kept(item)])
+    items[:] = [item for item in items if is_kept(item)]
 
 
 def pytest_collection_modifyitems(config, items):
     """The longest groups are first, so that no process waits for one of them at the end."""
     order = {name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: order.get(group(item.nodeid), len(order)))
+    if not config.option.long:
+        keep(config, items, lambda item: not any(item.iter_markers("long")))
     if config.option.quick:
         functions = {}
         for item in items:
             if not SLOW.search(item.nodeid.split("::")[0]):
                 functions.setdefault(item.nodeid.split("[")[0], item)
         chosen = set(functions.values())
-        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
-        items[:] = [item for item in items if item in chosen]
+        keep(config, items, chosen.__contains__)
 
 
 @pytest.hookimpl(optionalhook=True)

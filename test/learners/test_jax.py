@@ -28,6 +28,10 @@ CASES = [
     for robot in cases.ROBOTS
     for function in (FUNCTIONS if robot in ("solo12", "every_joint") else SOME)
 ]
+QUICK_DIFFERENCES = [
+    *((robot, function) for robot in cases.ROBOTS for function in SOME[:2]),
+    ("solo12", "crba"),
+]
 some_functions = pytest.mark.parametrize("function", SOME)
 MODEL = cases.model_of("arm7")
 
@@ -135,9 +139,14 @@ def test_derivatives_in_parameters(robot, function):
 @pytest.mark.parametrize(
     "robot, function, order",
     [
-        *((robot, function, 2) for robot in cases.ROBOTS for function in ("rnea", "aba")),
-        ("solo12", "crba", 2),
+        *((robot, function, 2) for robot, function in QUICK_DIFFERENCES),
         *(("solo12", function, 1) for function in FUNCTIONS if function not in SOME[:3]),
+        *(
+            pytest.param(robot, function, 2, marks=pytest.mark.long)
+            for robot in cases.ROBOTS
+            for function in FUNCTIONS
+            if (robot, function) not in QUICK_DIFFERENCES
+        ),
     ],
 )
 def test_finite_differences(robot, function, order):
