@@ -17,7 +17,7 @@ from ..model.model import Model
 from .batch_rows import DOUBLE, Precision
 
 _ALIGNMENT = 64  # bytes: one row of lanes
-MIN_POOLED_SIZE = 1 << 17  # bytes; NumPy allocates smaller results, or small_batch.c
+MIN_POOLED_SIZE = 1 << 17  # bytes; NumPy or buffers.c allocate smaller results
 MAX_FREE_SIZE = 1 << 30  # bytes in free buffers
 MAX_FREE_BUFFERS = 32  # enough for a few calls
 _PADDING = 2 * SIMD_WIDTH  # numbers; kernels and tiles of results may read past the last row

@@ -323,8 +323,8 @@ PyInit__native(void)
     if (PyModule_AddType(module, &FunctionType) < 0
         || PyModule_AddType(module, &LibraryType) < 0
         || PyModule_AddStringConstant(module, "DIGEST", DIGEST) < 0
-        || add_calls(module) < 0 || add_batches(module) < 0 || add_small_batches(module) < 0
-        || add_operators(module) < 0) {
+        || add_calls(module) < 0 || add_batches(module) < 0 || add_buffers(module) < 0
+        || add_small_batches(module) < 0 || add_operators(module) < 0) {
         Py_CLEAR(module);
     }
     return module;

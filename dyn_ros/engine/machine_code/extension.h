@@ -81,6 +81,13 @@ enum {CODE, GATHER, SCATTER, INTS, CALL_INTS, FLOATS, WORK, LANES, EMPTY, INPUTS
 int64_t run_batch(const int64_t *arguments);
 int add_batches(PyObject *module);
 
+/* --- buffers.c */
+
+/* Return an object that owns memory for a result of some bytes, which is not initialized. */
+PyObject *new_buffer(size_t size);
+void *buffer_memory(PyObject *buffer);
+int add_buffers(PyObject *module);
+
 /* --- small_batch.c */
 
 extern PyTypeObject PreparedBatchType;

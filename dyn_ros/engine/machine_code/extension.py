@@ -31,6 +31,7 @@ SOURCES = tuple(
         "extension.c",
         "one_state.c",
         "batches.c",
+        "buffers.c",
         "small_batch.c",
         "operators.c",
         "extension.h",

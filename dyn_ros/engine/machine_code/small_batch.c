@@ -4,20 +4,15 @@
    The call of an algorithm for a batch in one thread whose results are small.
 
    A PreparedBatch describes the arrays of such calls. Whatever is not a plain call with valid arrays
-   is left to Python, as in one_state.c. Arrays of one state are repeated for each state. In float32,
-   a single state is a batch of one, of which the results have no leading axis. */
+   is left to Python, as in one_state.c. Arrays of one state are repeated for each state. A single
+   state in float32 is a batch of one, of which the results have no leading axis. */
 #define NO_IMPORT_ARRAY
 #include "extension.h"
 
-#include <stdlib.h>
 #include <time.h>
 
 #define MAX_RESULT_SIZE (1 << 20)       /* bytes; Python allocates larger ones */
 #define MIN_BUFFER_SIZE (1 << 10)       /* bytes; NumPy allocates smaller ones */
-#define MAX_FREE_BUFFERS 64             /* enough for a few calls */
-#define MAX_FREE_SIZE (1 << 25)         /* bytes in free buffers */
-#define ALIGNMENT 64                    /* bytes: a cache line */
-#define BUFFER_STEP 1024                /* bytes; sizes of buffers are multiples of it */
 #define MAX_TIME_WITH_GIL 20e-6         /* s; a longer call lets other threads run */
 #define TIMED_CALLS 8                   /* calls whose fastest one measures the time of a tile */
 #define MAX_AXES 3                      /* of a result of one state */
@@ -25,7 +20,7 @@
 #define PADDING 128                     /* bytes past a result that kernels may read and write */
 
 /* What the memory of a result must hold before the kernel for one state writes to it. */
-typedef enum {UNSET, ZEROS, PLACEMENTS, COPIED} MemoryKind;     /* COPIED: it is not written in place */
+typedef enum {UNSET, ZEROS, PLACEMENTS, COPIED} MemoryKind;     /* COPIED: not written in place */
 
 /* Rows of int64 arrays that Python passes. */
 typedef struct {
@@ -53,8 +48,8 @@ typedef struct {
     const int64_t *arguments;           /* of run_batch, without FIRST and LAST */
     int type;                           /* of the numbers, for NumPy */
     int64_t number_size;                /* bytes */
-    const double *constants;            /* of the model; the first nconverted are copied to FLOATS */
-    int64_t nconverted;                 /* 0 of float64 */
+    const double *constants;            /* of the model, which are copied to FLOATS in float32 */
+    int64_t nconverted;                 /* the number of constants; 0 in float64 */
     const BatchInput *inputs;
     const BatchOutput *outputs;
     const Option *options;
@@ -102,7 +97,8 @@ count_states(const PreparedBatch *batch, PyObject *const *objects, int64_t *repe
             *repeated += input->rows * input->columns;
             continue;
         }
-        if (!has_input_shape(input, array, true) || !PyArray_ISCARRAY_RO(array) || (size != 0 && PyArray_DIM(array, 0) != size)) {
+        if (!has_input_shape(input, array, true) || !PyArray_ISCARRAY_RO(array)
+            || (size != 0 && PyArray_DIM(array, 0) != size)) {
             return 0;
         }
         size = PyArray_DIM(array, 0);
@@ -238,79 +234,6 @@ pass_inputs(const PreparedBatch *batch, PyObject *const *objects, int64_t size, 
     }
 }
 
-/* --- memory of results, used again when no array refers to it. The C library returns memory of
-   this size to the system, which clears it for the next call: that takes longer than the call. */
-
-typedef struct {
-    void *memory;
-    size_t size;
-} Memory;
-
-typedef struct {
-    PyObject_HEAD
-    Memory memory;
-} Buffer;
-
-/* From the oldest to the newest; guarded by the GIL. */
-static Memory free_buffers[MAX_FREE_BUFFERS];
-static int nfree;
-static size_t free_size;
-
-/* Remove a free buffer from the list, and return it. */
-static Memory
-take_buffer(int n)
-{
-    const Memory memory = free_buffers[n];
-    nfree--;
-    free_size -= memory.size;
-    memmove(&free_buffers[n], &free_buffers[n + 1], (size_t)(nfree - n) * sizeof memory);
-    return memory;
-}
-
-static void
-buffer_dealloc(PyObject *self)
-{
-    const Memory memory = ((Buffer *)self)->memory;
-    while (nfree == MAX_FREE_BUFFERS || (nfree > 0 && free_size + memory.size > MAX_FREE_SIZE)) {
-        free(take_buffer(0).memory);
-    }
-    free_buffers[nfree++] = memory;
-    free_size += memory.size;
-    PyObject_Free(self);
-}
-
-static PyTypeObject BufferType = {
-    PyVarObject_HEAD_INIT(NULL, 0)
-    .tp_name = "dyn_ros.engine.machine_code._native.Buffer",
-    .tp_doc = "The memory of a result.",
-    .tp_basicsize = sizeof(Buffer),
-    .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_dealloc = buffer_dealloc,
-};
-
-static PyObject *
-new_buffer(size_t size)
-{
-    Memory memory = {NULL, (size + BUFFER_STEP - 1) / BUFFER_STEP * BUFFER_STEP};
-    for (int n = nfree - 1; n >= 0 && memory.memory == NULL; n--) {
-        if (free_buffers[n].size == memory.size) {
-            memory = take_buffer(n);
-        }
-    }
-    if (memory.memory == NULL && (memory.memory = aligned_alloc(ALIGNMENT, memory.size)) == NULL) {
-        return PyErr_NoMemory();
-    }
-    Buffer *buffer = PyObject_New(Buffer, &BufferType);
-    if (buffer == NULL) {
-        free(memory.memory);
-        return NULL;
-    }
-    buffer->memory = memory;
-    return (PyObject *)buffer;
-}
-
-/* --- */
-
 /* Return true if the kernel for one state writes to the rows of a result, if they are new. Small
    results are copied, since an array without padding takes less time to create. */
 static bool
@@ -347,7 +270,7 @@ new_result(const PreparedBatch *batch, const BatchOutput *output, int64_t size, 
     if (base == NULL) {
         return NULL;
     }
-    char *data = is_array ? PyArray_DATA((PyArrayObject *)base) : ((Buffer *)base)->memory.memory;
+    char *data = is_array ? PyArray_DATA((PyArrayObject *)base) : buffer_memory(base);
     data += start * number_size;
     row[ADDRESS] = (int64_t)(intptr_t)data;
     row[COLUMNS] = row_length;
@@ -727,5 +650,5 @@ PyTypeObject PreparedBatchType = {
 int
 add_small_batches(PyObject *module)
 {
-    return PyType_Ready(&BufferType) < 0 ? -1 : PyModule_AddType(module, &PreparedBatchType);
+    return PyModule_AddType(module, &PreparedBatchType);
 }
