@@ -53,7 +53,10 @@ def lanes32_at(address: int) -> Any:
 
 def dual_numbers_at(address: int) -> Any:
     """Return a pointer to the rows of a workspace of lanes of dual numbers at an address."""
-    raise NotImplementedError("dual numbers exist in compiled code only; unset NUMBA_DISABLE_JIT")
+    # The digest of machine code depends on what its functions refer to, here on LANES.
+    raise NotImplementedError(
+        f"lanes of {LANES} dual numbers exist in compiled code only; unset NUMBA_DISABLE_JIT"
+    )
 
 
 def second_order_dual_numbers_at(address: int) -> Any:
