@@ -112,14 +112,14 @@ class Caller:
         if size <= (limit := self._max_single_states(data)):
             data._claim(threading.get_ident())
             arrays = self._run_single_states(data, selector, values, constraints, size, given)
-            if size and threads == 1 and limit < sys.maxsize:
+            if size and limit < sys.maxsize:
                 self._prepare_batch(data, constraints)
             return self._make([arrays[f] for f in self._results])
         run = self._run_batch if JIT else self._run_each
         arrays = data._run_busy(
             lambda: run(data, selector, values, constraints, size, int(threads), given)
         )
-        if JIT and size and threads == 1:
+        if JIT and size:
             self._prepare_batch(data, constraints)
         return self._make([arrays[f] for f in self._results])
 
@@ -296,7 +296,7 @@ class Caller:
         arrays = data._run_busy(
             lambda: run(data, selector, values, constraints, nstates, threads, given)
         )
-        if nstates and threads == 1 and not in_double:
+        if nstates and not in_double:
             self._prepare_batch(data, constraints)
         if size is None:
             arrays = {f: array if f.summed else array[0] for f, array in arrays.items()}

@@ -93,9 +93,11 @@ int add_buffers(PyObject *module);
 extern PyTypeObject PreparedBatchType;
 
 /* Return the results of a batch; NULL without an exception if Python has to handle the call. `out`
-   has arrays for results, or is NULL. */
+   has arrays for results, or is NULL. With `has_threads`, Python handles calls that take longer than
+   starting threads. */
 PyObject *run_small_batch(PyObject *prepared, DataBase *data, PyObject *model, PyObject *out,
-                          int64_t selector, PyObject *const *inputs, Py_ssize_t count);
+                          bool has_threads, int64_t selector, PyObject *const *inputs,
+                          Py_ssize_t count);
 int add_small_batches(PyObject *module);
 
 /* --- operators.c */

@@ -410,26 +410,28 @@ has_out(PyObject *threads)
     return PyTuple_Check(threads) && !PyTuple_CheckExact(threads) && PyTuple_GET_SIZE(threads) == 2;
 }
 
-/* The same for a batch in one thread. */
+/* The same for a batch. */
 static PyObject *
 call_batch(const Call *call, DataBase *data, PyObject *model, PyObject *threads, int64_t selector,
            PyObject *const *inputs, Py_ssize_t count)
 {
-    int overflow;
+    int overflow = 0;
     PyObject *out = NULL;
     if (has_out(threads)) {
         out = PyTuple_GET_ITEM(threads, 1);
         threads = PyTuple_GET_ITEM(threads, 0);
     }
-    if (data->owner != (long long)PyThread_get_thread_ident() || !PyLong_CheckExact(threads)
-        || PyLong_AsLongAndOverflow(threads, &overflow) != 1) {
+    const long nthreads = PyLong_CheckExact(threads) ? PyLong_AsLongAndOverflow(threads, &overflow)
+                                                     : 0;
+    if (data->owner != (long long)PyThread_get_thread_ident() || nthreads < 1) {
         return NULL;
     }
     PyObject *prepared = find_prepared(call, data->prepared_batches, &PreparedBatchType);
     if (prepared == NULL) {
         return NULL;
     }
-    PyObject *result = run_small_batch(prepared, data, model, out, selector, inputs, count);
+    PyObject *result = run_small_batch(prepared, data, model, out, nthreads > 1, selector, inputs,
+                                       count);
     Py_DECREF(prepared);
     return result;
 }

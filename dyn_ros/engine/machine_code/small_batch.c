@@ -1,7 +1,7 @@
 /* Copyright dyn_ros contributors
    SPDX-License-Identifier: Apache-2.0
 
-   The call of an algorithm for a batch in one thread whose results are small.
+   The call of an algorithm, in one thread, for a batch whose results are small.
 
    A PreparedBatch describes the arrays of such calls. Whatever is not a plain call with valid arrays
    is left to Python, as in one_state.c. Arrays of one state are repeated for each state. A single
@@ -14,6 +14,7 @@
 #define MAX_RESULT_SIZE (1 << 20)       /* bytes; Python allocates larger ones */
 #define MIN_BUFFER_SIZE (1 << 10)       /* bytes; NumPy allocates smaller ones */
 #define MAX_TIME_WITH_GIL 20e-6         /* s; a longer call lets other threads run */
+#define MIN_TIME_WITH_THREADS 400e-6    /* s; shorter calls take longer with two threads */
 #define TIMED_CALLS 8                   /* calls whose fastest one measures the time of a tile */
 #define MAX_AXES 3                      /* of a result of one state */
 #define PLACEMENT 16                    /* numbers of a homogeneous matrix */
@@ -520,9 +521,19 @@ finish(const PreparedBatch *batch, PyObject *results, bool is_state)
     return finished;
 }
 
+/* Return true if several threads would take less time. Calls are short until they are timed. */
+static bool
+gains_by_threads(const PreparedBatch *batch, int64_t size)
+{
+    const double ntiles = (double)size / (double)batch->arguments[LANES];
+    const double time = size <= batch->max_single_states ? (double)size * batch->state_time
+                                                         : ntiles * batch->tile_time;
+    return time > MIN_TIME_WITH_THREADS;
+}
+
 PyObject *
 run_small_batch(PyObject *prepared, DataBase *data, PyObject *model, PyObject *out,
-                int64_t selector, PyObject *const *objects, Py_ssize_t count)
+                bool has_threads, int64_t selector, PyObject *const *objects, Py_ssize_t count)
 {
     PreparedBatch *batch = (PreparedBatch *)prepared;
     int64_t repeated;
@@ -532,6 +543,7 @@ run_small_batch(PyObject *prepared, DataBase *data, PyObject *model, PyObject *o
     bool is_state;
     const int64_t size = count_states(batch, objects, &repeated, &is_state);
     if (size == 0 || !fits(batch, size, repeated) || (is_state && out != NULL)
+        || (has_threads && gains_by_threads(batch, size))
         || (out != NULL && !can_take_results(batch, out, size, objects))) {
         return NULL;
     }
