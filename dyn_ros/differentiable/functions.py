@@ -811,7 +811,8 @@ def contact_dynamics(
     size = J.shape[-2]
     matrix = J @ response + packed.damping * lib.eye(size, J)
     missing = required - motion.times(J, free)
-    forces = lib.xp.linalg.solve(matrix, missing[..., None])[..., 0]
+    # torch differentiates solve wrongly in nested forward mode.
+    forces = (lib.xp.linalg.inv(matrix) @ missing[..., None])[..., 0]
     return free + motion.times(response, forces), forces
 
 

@@ -85,8 +85,10 @@ def checked(
             raise TypeError(f"{name}: expected an array of shape {_describe(shape)}, got None")
         try:
             array = lib.array(value)
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise type(error)(f"{name}: {error}") from None
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+        except (TypeError, RuntimeError) as error:  # torch raises either
+            raise TypeError(f"{name}: {error}") from None
         actual = tuple(array.shape)
         if len(actual) < len(shape) or actual[len(actual) - len(shape) :] != shape:
             raise ValueError(f"{name}: expected an array of shape {_describe(shape)}, got {actual}")

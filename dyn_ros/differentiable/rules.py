@@ -52,7 +52,8 @@ class Arrays(Protocol):
 
 
 THIRD_DERIVATIVES = (
-    "third derivatives of {name} are not available; dyn_ros differentiates its functions twice"
+    "third derivatives are not available, here of {name}, on which the function is based; dyn_ros "
+    "differentiates its functions twice"
 )
 
 
@@ -77,6 +78,11 @@ def nresults(call: Call) -> int:
     return len(call.operation.arguments) if call.kind.has_weights else 1
 
 
+def reads_output(call: Call) -> bool:
+    """Return True if ``differentiate`` reads the output, since the function is an implicit one."""
+    return call.kind is Kind.VALUE and not call.operation.gradient_programs
+
+
 def differentiate(
     arrays: Arrays,
     call: Call,
@@ -91,7 +97,7 @@ def differentiate(
     """
     if not any(_is_passed(tangents)):
         return [None] * nresults(call)
-    if call.kind is Kind.VALUE and not call.operation.gradient_programs:
+    if reads_output(call):
         return [_DIFFERENTIATE[call.operation](arrays, call.model, inputs, output, tangents)]
     terms = _derivative_terms(call, inputs, tangents)
     total: list[Any] = [None] * nresults(call)

@@ -99,7 +99,8 @@ def _compiled(request: _Request) -> Callable[..., Any]:
 
 @_call_p.def_impl
 def _(*arrays: Any, request: _Request) -> Any:
-    return _compiled(request)(*arrays)
+    with jax.disable_jit(False):  # a caller may have disabled it to inspect values
+        return _compiled(request)(*arrays)
 
 
 @_call_p.def_abstract_eval
@@ -233,8 +234,9 @@ class Arrays:
 
     @staticmethod
     def float_type(arrays: Sequence[Any]) -> Any:
-        """Return float64 if an array has this type or all are integers, otherwise float32."""
-        return jnp.result_type(*(x.dtype for x in arrays), jnp.float32)
+        """Return float32 if all arrays have this type, otherwise the type of Python's floats."""
+        is_single = all(x.dtype == jnp.float32 for x in arrays)
+        return jnp.dtype("float32") if is_single else jnp.result_type(float)
 
     @staticmethod
     def with_derivatives(x: Any, push: Callable[[Any, Any], Any], pull: Any) -> Any:

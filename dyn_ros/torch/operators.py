@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import Function
+from torch.autograd import Function, forward_ad
 from torch.nn import Parameter
 
 from ..differentiable import rules
@@ -33,6 +33,11 @@ def _run(call: Call, inputs: Inputs, wanted: Sequence[bool]) -> list[Tensor]:
     if all(x is None or type(x) is Tensor or type(x) is Parameter for x in inputs):
         return run_engine(call, inputs, wanted)
     return run_operator(call, inputs, wanted)
+
+
+def _primal(x: Tensor | None) -> Tensor | None:
+    """Return a tensor without its tangent of the innermost jvp."""
+    return None if x is None else forward_ad.unpack_dual(x).primal
 
 
 class _Run(Function):
@@ -64,8 +69,10 @@ class _Run(Function):
 
     @staticmethod
     def jvp(ctx: Any, _call: None, _wanted: None, *tangents: Tensor | None) -> Any:
-        *inputs, output = ctx.saved_tensors
-        results = rules.differentiate(TENSORS, ctx.call, inputs, output, tangents, ctx.wanted)
+        # torch disables forward mode here, also of an outer jvp, and then loses its tangents.
+        with forward_ad._set_fwd_grad_enabled(True):
+            *inputs, output = map(_primal, ctx.saved_tensors)
+            results = rules.differentiate(TENSORS, ctx.call, inputs, output, tangents, ctx.wanted)
         return tuple(x for x, is_wanted in zip(results, ctx.wanted) if is_wanted)
 
     @staticmethod
@@ -134,8 +141,8 @@ class _WithDerivatives(Function):
 
     @staticmethod
     def jvp(ctx: Any, _push: None, _pull: None, tangent: Tensor) -> Any:
-        (x,) = ctx.saved_tensors
-        return ctx.push(x, tangent)
+        with forward_ad._set_fwd_grad_enabled(True):  # as in _Run
+            return ctx.push(_primal(ctx.saved_tensors[0]), tangent)
 
 
 class Tensors:
@@ -156,7 +163,7 @@ class Tensors:
             tensor.dtype.is_floating_point or tensor.dtype in _INTEGERS
         ):
             raise TypeError(f"expected float64 or float32, got {tensor.dtype}; call x.float()")
-        return tensor
+        return tensor.resolve_neg() if tensor.is_neg() else tensor
 
     @staticmethod
     def as_type(value: Tensor, dtype: torch.dtype) -> Tensor:

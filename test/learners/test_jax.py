@@ -409,3 +409,20 @@ def test_bad_parameters_and_names():
         dj.frame_placement(MODEL, ONES, "tol")
     with pytest.raises(TypeError, match="[Mm]odel"):
         dj.rnea("arm7.urdf", ONES, ONES, ONES)
+
+
+def test_a_debugger_without_jit():
+    q = jnp.ones(MODEL.nq)
+    with jax.disable_jit():
+        found = jax.grad(lambda x: dj.crba(MODEL, x)[0, 0])(q)
+    cases.close([found], [jax.grad(lambda x: dj.crba(MODEL, x)[0, 0])(q)], 1e-12)
+
+
+@pytest.mark.parametrize("q", [[0] * 7, np.zeros(7, int), [0.0] * 7])
+def test_integers_become_floats(q):
+    assert dj.crba(MODEL, q).dtype == jnp.float64
+
+
+def test_a_data_is_rejected():
+    with pytest.raises(TypeError, match=r"expected no Data: call crba\(model, q\)"):
+        dj.crba(MODEL, dyn_ros.Data(MODEL), jnp.zeros(7))

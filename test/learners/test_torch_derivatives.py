@@ -25,6 +25,27 @@ def check(actual, expected):
     cases.close(actual.second, expected.second, 1e-8)
 
 
+def check_forward_over_forward(f, arrays, function, expected):
+    """Check the derivative along s of the derivative along t, for random weights w."""
+    x, t, s = (
+        tuple(torch.tensor(each) for each in part)
+        for part in (
+            arrays,
+            cases.directions(function, arrays, 5),
+            cases.directions(function, arrays, 7),
+        )
+    )
+
+    def derivative(*x):
+        return torch.func.jvp(lambda *y: tuple(f(*y)), x, t)[1]
+
+    second = torch.func.jvp(derivative, x, s)[1]
+    w = cases.directions(function, second, 6)
+    found = [sum((a * torch.tensor(b)).sum() for a, b in zip(second, w, strict=True))]
+    wanted = [sum((torch.tensor(a) * b).sum() for a, b in zip(expected.second, s))]
+    cases.close(found, wanted, 1e-8)
+
+
 @robots
 @functions
 def test_values_are_the_engines(robot, function):
@@ -44,6 +65,15 @@ def test_derivatives(robot, function):
 
 
 @robots
+@functions
+def test_forward_over_forward(robot, function):
+    arrays, expected = cases.expected(robot, function)
+    check_forward_over_forward(
+        lambda *x: cases.call(dt, robot, function, x), arrays, function, expected
+    )
+
+
+@robots
 @pytest.mark.parametrize("function", [name for name, f in FUNCTIONS.items() if f.parameters])
 def test_derivatives_in_parameters(robot, function):
     arrays, expected = cases.expected(robot, function, True)
@@ -56,6 +86,7 @@ def test_derivatives_in_parameters(robot, function):
         return cases.call(dt, robot, function, x, **parameters)
 
     check(cases.derivatives(f, arrays, function), expected)
+    check_forward_over_forward(f, arrays, function, expected)
 
 
 @robots
