@@ -72,7 +72,7 @@ int add_calls(PyObject *module);
 
 /* Columns of the row of an array, as in call/entries.py; set_arrays sets the first two. */
 enum {ADDRESS, COLUMNS, START, QUATERNIONS, NQUATERNIONS, ARRAY};
-enum {TILES = START, PAST_CACHES = QUATERNIONS, ORDER = NQUATERNIONS};
+enum {TILES = START, PAST_CACHES = QUATERNIONS, IN_PLACE = QUATERNIONS, ORDER = NQUATERNIONS};
 
 /* The arguments of run_batch. */
 enum {CODE, GATHER, SCATTER, INTS, CALL_INTS, FLOATS, WORK, LANES, EMPTY, INPUTS, NINPUTS, OUTPUTS,

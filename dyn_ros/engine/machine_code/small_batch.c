@@ -103,6 +103,9 @@ count_states(const PreparedBatch *batch, PyObject *const *objects, int64_t *repe
             return 0;
         }
         size = PyArray_DIM(array, 0);
+        if (size == 0) {
+            return 0;
+        }
     }
     if (size == 0 && *repeated > 0 && batch->type != NPY_DOUBLE) {
         *is_state = true;
@@ -235,13 +238,12 @@ pass_inputs(const PreparedBatch *batch, PyObject *const *objects, int64_t size, 
     }
 }
 
-/* Return true if the kernel for one state writes to the rows of a result, if they are new. Small
-   results are copied, since an array without padding takes less time to create. */
+/* Return true if the kernel for one state can write to the rows of a new result. Small results are
+   copied, since an array without padding takes less time to create. */
 static bool
-is_in_place(const PreparedBatch *batch, PyObject *out, Py_ssize_t n, int64_t size)
+can_be_in_place(const PreparedBatch *batch, const BatchOutput *output, int64_t size)
 {
-    const BatchOutput *output = &batch->outputs[n];
-    return own_array(out, n) == NULL && output->memory_kind != COPIED
+    return output->memory_kind != COPIED
            && batch->number_size * size * output->length >= MIN_BUFFER_SIZE;
 }
 
@@ -277,6 +279,7 @@ new_result(const PreparedBatch *batch, const BatchOutput *output, int64_t size, 
     row[COLUMNS] = row_length;
     row[TILES] = output->tiles;
     row[ORDER] = 0;
+    row[IN_PLACE] = is_in_place;
     if (is_plain && is_array) {
         return base;
     }
@@ -310,6 +313,7 @@ take_result(const BatchOutput *output, PyObject *array, int64_t *row)
     }
     row[TILES] = output->own_tiles;
     row[ORDER] = output->order;
+    row[IN_PLACE] = false;
     return Py_NewRef(array);
 }
 
@@ -317,18 +321,18 @@ take_result(const BatchOutput *output, PyObject *array, int64_t *row)
 static PyObject *
 new_results(const PreparedBatch *batch, PyObject *out, int64_t size, bool is_state, bool is_single)
 {
+    PyObject *results = PyList_New(batch->noutputs);
     int64_t *rows = AT(int64_t, batch->arguments[OUTPUTS]);
     for (int64_t n = 0; n < batch->arguments[NOUTPUTS]; n++) {
         rows[ARRAY * n + COLUMNS] = 0;                  /* unless it is returned */
     }
-    PyObject *results = PyList_New(batch->noutputs);
     for (Py_ssize_t n = 0; results != NULL && n < batch->noutputs; n++) {
         const BatchOutput *output = &batch->outputs[n];
         PyObject *own = own_array(out, n);
         int64_t *row = rows + ARRAY * output->row;
         PyObject *array =
             own == NULL ? new_result(batch, output, size, is_state,
-                                     is_single && is_in_place(batch, out, n, size), row)
+                                     is_single && can_be_in_place(batch, output, size), row)
                         : take_result(output, own, row);
         if (array == NULL) {
             Py_CLEAR(results);
@@ -393,7 +397,7 @@ write_in_place(const BatchOutput *output, double *target)
 /* Run on one state after the other, which is faster for few states. */
 static int64_t
 run_single_states(PreparedBatch *batch, DataBase *data, int64_t selector, PyObject *const *objects,
-                  PyObject *out, int64_t size)
+                  int64_t size)
 {
     const int64_t *rows = AT(int64_t, batch->arguments[OUTPUTS]);
     const bool is_timed = batch->ntimed_states < TIMED_CALLS;
@@ -411,7 +415,7 @@ run_single_states(PreparedBatch *batch, DataBase *data, int64_t selector, PyObje
         for (Py_ssize_t n = 0; n < batch->noutputs; n++) {
             const BatchOutput *output = &batch->outputs[n];
             const int64_t *row = rows + ARRAY * output->row;
-            if (is_in_place(batch, out, n, size)) {
+            if (row[IN_PLACE]) {
                 write_in_place(output, AT(double, row[ADDRESS]) + state * row[COLUMNS]);
             }
         }
@@ -419,7 +423,7 @@ run_single_states(PreparedBatch *batch, DataBase *data, int64_t selector, PyObje
         for (Py_ssize_t n = 0; n < batch->noutputs; n++) {
             const BatchOutput *output = &batch->outputs[n];
             const int64_t *row = rows + ARRAY * output->row;
-            if (!is_in_place(batch, out, n, size)) {
+            if (!row[IN_PLACE]) {
                 copy_result(output, AT(double, row[ADDRESS]) + state * row[COLUMNS],
                             row[ORDER] != 0);
             }
@@ -556,7 +560,7 @@ run_small_batch(PyObject *prepared, DataBase *data, PyObject *model, PyObject *o
     PyObject *results = new_results(batch, out, size, is_state, is_single);
     int64_t status = REJECTED;
     if (results != NULL && is_single) {
-        status = run_single_states(batch, data, selector, objects, out, size);
+        status = run_single_states(batch, data, selector, objects, size);
     }
     else if (results != NULL) {
         pass_inputs(batch, objects, size, scratch);

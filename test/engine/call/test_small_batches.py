@@ -311,3 +311,49 @@ def test_other_threads_run_during_long_calls():
         thread.join()
     assert seen and errors
     assert all("in use by a batch" in text or "belongs to thread" in text for text in errors)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("empty", range(3))
+def test_an_empty_batch_beside_others_is_rejected(dtype, empty):
+    pair = peer.new_pair("panda")
+    states = [x.astype(dtype) for x in pair.states(3)[:3]]
+    data = dyn_ros.Data(pair.model, dtype=dtype)
+    dyn_ros.rnea(pair.model, data, *states)
+    given = [x[:0] if n == empty else x for n, x in enumerate(states)]
+    for function in (dyn_ros.rnea, dyn_ros.aba_derivatives):
+        function(pair.model, data, *states)
+        with pytest.raises(ValueError, match="same number of states in each"):
+            function(pair.model, data, *given)
+    state = [x[:0] if n == empty else x[0] for n, x in enumerate(states)]
+    assert dyn_ros.rnea(pair.model, data, *state).shape == (0, pair.model.nv)
+
+
+def test_arrays_for_results_that_change_during_the_call():
+    """The call reads the list once, also while it runs without the GIL."""
+    pair = peer.new_pair("solo12", "floating")
+    states = pair.states(2)[:3]
+    call = dyn_ros.aba_derivatives
+    expected = [x.copy() for x in call(pair.model, dyn_ros.Data(pair.model), *states)]
+    arrays = [np.empty_like(x) for x in expected]
+    out, is_done = list(arrays), threading.Event()
+
+    def change():
+        while not is_done.is_set():
+            out[:] = [None] * len(out)
+            out[:] = arrays
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    changer = threading.Thread(target=change)
+    changer.start()
+    try:
+        for _ in range(300):
+            data = dyn_ros.Data(pair.model)
+            call(pair.model, data, *states)
+            found = call(pair.model, data, *states, out=out)
+            assert all(map(np.allclose, found, expected))
+    finally:
+        is_done.set()
+        changer.join()
+        sys.setswitchinterval(before)
