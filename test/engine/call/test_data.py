@@ -530,6 +530,7 @@ def test_an_interrupted_batch_leaves_its_memory_to_parts_that_run_on(monkeypatch
     pair = peer.new_pair("solo12", "floating")
     expected = gravity(pair, 20)
     ((*before,),) = pair.data._batch_spaces.values()
+    pair.data._prepared_batches.clear()  # short batches run in one thread from the second call on
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(batch, "run_in_threads", lambda *_: signal.raise_signal(signal.SIGINT))
         gravity(pair, 20)
