@@ -78,11 +78,6 @@ def nresults(call: Call) -> int:
     return len(call.operation.arguments) if call.kind.has_weights else 1
 
 
-def reads_output(call: Call) -> bool:
-    """Return True if ``differentiate`` reads the output, since the function is an implicit one."""
-    return call.kind is Kind.VALUE and not call.operation.gradient_programs
-
-
 def differentiate(
     arrays: Arrays,
     call: Call,
@@ -97,7 +92,7 @@ def differentiate(
     """
     if not any(_is_passed(tangents)):
         return [None] * nresults(call)
-    if reads_output(call):
+    if call.kind is Kind.VALUE and not call.operation.gradient_programs:
         return [_DIFFERENTIATE[call.operation](arrays, call.model, inputs, output, tangents)]
     terms = _derivative_terms(call, inputs, tangents)
     total: list[Any] = [None] * nresults(call)

@@ -34,7 +34,8 @@ _FLOATS = 5  # among the arguments of run_batch, as FLOATS in extension.h
 _SINGLE_STATES = (300, 2), (10000, 3), (math.inf, 1)
 """Largest numbers in the results of a state, and of states that run one by one, as measured."""
 _UNSET, _ZEROS, _PLACEMENTS, _COPIED = range(4)  # MemoryKind in small_batch.c
-_NO_PLACE = (0,) * 6  # of a result, without SingleStates
+_NO_PLACE = (0,) * 6
+"""What ``SingleStates.place`` returns for batches that run in lanes only."""
 _FIRST_CACHE_SIZE = 1 << 15  # bytes
 _MAX_LANES_SIZE = 1 << 22  # bytes of a workspace that is in the caches
 _MIN_UNCACHED_SIZE = 1 << 23  # bytes; larger results do not stay in the caches
